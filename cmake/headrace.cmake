@@ -1,0 +1,61 @@
+# headrace_options carries the language level, warnings, sanitizers and the include root.
+add_library(headrace_options INTERFACE)
+target_include_directories(headrace_options INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_features(headrace_options INTERFACE cxx_std_20)
+target_compile_definitions(headrace_options INTERFACE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
+# Contraction off: a multiply and an add fuse only where the source says std::fma, so that results
+# do not depend on what a compiler finds convenient.
+target_compile_options(headrace_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow=local
+                                                  -ffp-contract=off)
+if(HEADRACE_SANITIZE)
+  target_compile_options(headrace_options INTERFACE -fsanitize=${HEADRACE_SANITIZE}
+                                                    -fno-omit-frame-pointer)
+  target_link_options(headrace_options INTERFACE -fsanitize=${HEADRACE_SANITIZE})
+endif()
+
+# headrace_library(name SOURCES ... LINK ...): the static library headrace_<name> of a folder.
+function(headrace_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  add_library(headrace_${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(headrace_${name} PUBLIC headrace_options ${ARG_LINK})
+endfunction()
+
+# headrace_test(name SOURCES ... LINK ... [TIMEOUT s] [LABELS ...] [RANKS n ...]): one GoogleTest
+# binary <name>_test. Without RANKS it runs as one process; with RANKS it runs under mpirun once for
+# each number, and mpirun's own time limit ends the ranks before CTest's would.
+function(headrace_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINK;LABELS;RANKS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${name}_test ${ARG_SOURCES})
+  if(NOT ARG_RANKS)
+    target_link_libraries(${name}_test PRIVATE ${ARG_LINK} GTest::gtest GTest::gtest_main)
+    add_test(NAME ${name} COMMAND ${name}_test)
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "unit;${ARG_LABELS}"
+                         WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    return()
+  endif()
+  target_sources(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/tests/mpi_main.cpp)
+  target_link_libraries(${name}_test PRIVATE ${ARG_LINK} GTest::gtest MPI::MPI_CXX)
+  math(EXPR inner_timeout "${ARG_TIMEOUT} - 10")
+  foreach(ranks ${ARG_RANKS})
+    add_test(NAME ${name}.${ranks}
+             COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks}
+                     --timeout ${inner_timeout} $<TARGET_FILE:${name}_test>)
+    set_tests_properties(${name}.${ranks} PROPERTIES TIMEOUT ${ARG_TIMEOUT} PROCESSORS ${ranks}
+                         LABELS "mpi;${ARG_LABELS}" ENVIRONMENT "${HEADRACE_MPI_ENVIRONMENT}"
+                         WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  endforeach()
+endfunction()
+
+# What lets ranks outnumber the cores of a test machine, and root start them in a container.
+set(HEADRACE_MPI_ENVIRONMENT
+    "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;OMPI_MCA_hwloc_base_binding_policy=none;OMPI_MCA_mpi_yield_when_idle=1;ASAN_OPTIONS=detect_leaks=0"
+)
+
+function(headrace_print_summary)
+  message(STATUS "Headrace ${PROJECT_VERSION} (${CMAKE_BUILD_TYPE}): MPI ${MPI_CXX_VERSION}, "
+                 "Boost ${Boost_VERSION_STRING}, OpenMP ${OpenMP_CXX_VERSION}, "
+                 "PCRE2 ${PCRE2_VERSION}, tests ${BUILD_TESTING}")
+endfunction()

@@ -1,0 +1,40 @@
+// Draws tokens from logits on the last stage. Keeps, by slot, what penalties and random numbers need:
+// the tokens of each running sequence. A token depends on its own sequence and logits only.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "kernels/ops.h"
+#include "runtime/schedule/step_plan.h"
+
+namespace headrace {
+
+/// Philox4x32-10 (Salmon et al., 2011): four 32-bit words for a 128-bit counter and a 64-bit key.
+struct PhiloxCounter {
+  std::uint32_t word[4];
+};
+PhiloxCounter philox4x32_10(PhiloxCounter counter, std::uint64_t key);
+
+class Sampler {
+ public:
+  Sampler(int max_num_seqs, int vocab_size);
+  ~Sampler();
+
+  /// Applies releases and admissions and takes in the rows' tokens. Call once for each step, before
+  /// result(); on the last stage only.
+  void begin(const StepPlan& plan);
+
+  /// Indices of the rows of the step whose logits are needed, ascending.
+  static std::vector<std::int32_t> rows_with_logits(const StepPlan& plan);
+
+  /// logits: float32 [rows_with_logits, vocab]; statistics: one a row of logits. The logits may be
+  /// overwritten.
+  StepResult result(const StepPlan& plan, TensorView logits, std::span<const RowStatistics> statistics);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace headrace
