@@ -32,19 +32,34 @@ AnswerBuilder::AnswerBuilder(std::shared_ptr<const Request> request, const Answe
     choices_.emplace_back(*request_, i, context.tokenizer);
     if (request_->prompt_of(i).max_tokens == 0) choices_.back().end(FinishReason::kLength);
   }
+  open_.assign(choices_.size(), true);
+  num_open_ = request_->num_choices();
+  for (int i = 0; i < request_->num_choices(); ++i) settle(i);
+}
+
+// Counts a choice that has become done.
+void AnswerBuilder::settle(int choice) {
+  const auto index = static_cast<std::size_t>(choice);
+  if (!open_[index] || !choice_done(choice)) return;
+  open_[index] = false;
+  --num_open_;
 }
 
 bool AnswerBuilder::add(int choice, const ScoredToken& token) {
-  return choices_[static_cast<std::size_t>(choice)].add(token);
+  const bool taken = choices_[static_cast<std::size_t>(choice)].add(token);
+  settle(choice);
+  return taken;
 }
 
 void AnswerBuilder::add_prompt_scores(int choice, std::span<const ScoredToken> scores) {
   auto& all = prompt_scores_[static_cast<std::size_t>(choice / request_->n)];
   all.insert(all.end(), scores.begin(), scores.end());
+  settle(choice);
 }
 
 void AnswerBuilder::end(int choice, FinishReason reason) {
   choices_[static_cast<std::size_t>(choice)].end(reason);
+  settle(choice);
 }
 
 std::optional<NewSequence> AnswerBuilder::sequence(int choice) const {
@@ -75,13 +90,6 @@ bool AnswerBuilder::scores_missing(int choice) const {
 bool AnswerBuilder::choice_done(int choice) const {
   return choices_[static_cast<std::size_t>(choice)].finish() != FinishReason::kNone &&
          !scores_missing(choice);
-}
-
-bool AnswerBuilder::done() const {
-  for (int i = 0; i < request_->num_choices(); ++i) {
-    if (!choice_done(i)) return false;
-  }
-  return true;
 }
 
 int AnswerBuilder::num_tokens(int choice) const {

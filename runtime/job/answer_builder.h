@@ -48,7 +48,7 @@ class AnswerBuilder {
 
   /// The choice has ended and its prompt's scores, if it is to bring them, are complete.
   bool choice_done(int choice) const;
-  bool done() const;
+  bool done() const { return num_open_ == 0; }
 
   int num_tokens(int choice) const;  // of the choice so far
   std::int64_t num_prompt_tokens() const;
@@ -60,11 +60,14 @@ class AnswerBuilder {
 
  private:
   bool scores_missing(int choice) const;
+  void settle(int choice);
 
   std::shared_ptr<const Request> request_;
   const AnswerContext* context_;
   std::vector<ChoiceDecoder> choices_;
   std::vector<std::vector<ScoredToken>> prompt_scores_;  // one a prompt
+  std::vector<bool> open_;                               // choices that are not done
+  int num_open_ = 0;
 };
 
 /// The output line of a request without an answer.

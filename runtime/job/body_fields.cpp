@@ -261,20 +261,23 @@ void read_logprobs(const FieldContext& c, Endpoint endpoint) {
   }
 }
 
+const std::unordered_map<std::string_view, Json>& default_table() {
+  static const auto kTable = make_default_table();
+  return kTable;
+}
+
 [[noreturn]] void refuse_field(std::string_view name) {
-  static const auto kDefaults = make_default_table();
-  const auto known = kDefaults.find(name);
-  if (known == kDefaults.end()) {
-    refuse("unsupported", fmt::format("unknown field \"{}\"", name.substr(0, 64)));
+  const auto known = default_table().find(name);
+  if (known == default_table().end()) {
+    refuse("unsupported", fmt::format("unknown field \"{}\"", shortened(name, 64)));
   }
   const std::string accepted = known->second.is_null() ? "null" : known->second.dump();
   refuse("unsupported", fmt::format("{}: not supported; only {} is accepted", name, accepted));
 }
 
 bool equals_default(std::string_view name, const Json& value) {
-  static const auto kDefaults = make_default_table();
-  const auto known = kDefaults.find(name);
-  return known != kDefaults.end() && known->second == value;
+  const auto known = default_table().find(name);
+  return known != default_table().end() && known->second == value;
 }
 
 void check_endpoint(std::string_view name, Field::Where where, Endpoint endpoint) {

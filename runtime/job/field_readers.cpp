@@ -12,15 +12,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A value as a message shows it: short, and cut between characters.
+// A value as a message shows it.
 std::string shown(const Json& value) {
   constexpr std::size_t kMaxShown = 60;
   if (value.is_structured()) return std::string(json_kind(value));
-  std::string text = value.dump();
-  if (text.size() <= kMaxShown) return text;
-  std::size_t end = kMaxShown;
-  while ((static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
-  return text.substr(0, end) + "...";
+  return shortened(value.dump(), kMaxShown);
 }
 
 // Exact conversion of a number that has no fraction and fits.
@@ -51,6 +47,13 @@ std::string describe(FloatRange range) {
 }
 
 }  // namespace
+
+std::string shortened(std::string_view text, std::size_t max_bytes) {
+  if (text.size() <= max_bytes) return std::string(text);
+  std::size_t end = max_bytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
+  return std::string(text.substr(0, end)) + "...";
+}
 
 void refuse(std::string code, std::string message) {
   throw LineFailure{{std::move(code), std::move(message)}};

@@ -24,6 +24,9 @@ struct LineFailure {
 [[noreturn]] void refuse_value(std::string_view name, std::string_view expected,
                                const nlohmann::ordered_json& value);
 
+/// text, cut between characters where it is longer than max_bytes.
+std::string shortened(std::string_view text, std::size_t max_bytes);
+
 struct IntegerRange {
   std::int64_t min = 0;
   std::int64_t max = INT32_MAX;

@@ -18,8 +18,7 @@ void inspect_journal(const std::string& path, JobInspection& inspection) {
   bool first = true;
   scan_journal(open_read(path), path, [&](std::string_view payload) {
     const JournalRecord record = decode_payload(payload);
-    if (const auto* header = std::get_if<JournalHeader>(&record)) inspection.key = header->key;
-    if (first && inspection.key.empty()) throw std::invalid_argument("it has no header");
+    if (first) inspection.key = std::get<JournalHeader>(record).key;
     first = false;
     const auto* finished = std::get_if<FinishedRecord>(&record);
     if (finished == nullptr) return;

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
+
+#include <nlohmann/json.hpp>
 
 namespace headrace {
 namespace {
@@ -26,6 +29,20 @@ void append(std::string& text, const std::string& clause) {
 }
 
 }  // namespace
+
+JobKey as_utf8(JobKey key) {
+  const auto clean = [](std::string& text) {
+    const std::string quoted =
+        nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    text = nlohmann::json::parse(quoted).get<std::string>();
+  };
+  for (JobKeyPart& part : key) {
+    clean(part.name);
+    clean(part.value);
+    clean(part.option);
+  }
+  return key;
+}
 
 Hash128 hash_of(const JobKey& key) {
   std::string bytes;

@@ -19,6 +19,9 @@ struct JobKeyPart {
 /// an order that never changes. The template's date is kept by the JobStore and cannot differ.
 using JobKey = std::vector<JobKeyPart>;
 
+/// The key with U+FFFD for bytes that are not UTF-8 (a path may hold any), as files can keep it.
+JobKey as_utf8(JobKey key);
+
 /// Of names and values; options have no influence.
 Hash128 hash_of(const JobKey& key);
 

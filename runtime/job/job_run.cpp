@@ -20,6 +20,11 @@ std::filesystem::path temporary(const std::string& path) {
   return path + ".tmp";
 }
 
+[[noreturn]] void refuse_head(const JobPaths& paths) {
+  throw std::invalid_argument(
+      fmt::format("{}: its first record is damaged; --overwrite starts afresh", paths.journal()));
+}
+
 void sync_parent(const std::string& path, FileOps& files) {
   files.sync_directory(std::filesystem::path(path).parent_path());
 }
@@ -55,7 +60,7 @@ JobRun JobRun::resume(const Place& place, SpillArena& arena, const JobKey& key) 
     has_header = true;
     const JournalRecord record = decode_payload(payload);
     const auto* header = std::get_if<JournalHeader>(&record);
-    if (header == nullptr) return;
+    if (header == nullptr) return refuse_head(paths);
     run.header_ = *header;
     const std::string difference = describe_difference(header->key, key);
     if (!difference.empty()) {
@@ -64,10 +69,7 @@ JobRun JobRun::resume(const Place& place, SpillArena& arena, const JobKey& key) 
                       paths.journal(), difference));
     }
   });
-  if (!has_header) {
-    throw std::invalid_argument(
-        fmt::format("{}: its first record is damaged; --overwrite starts afresh", paths.journal()));
-  }
+  if (!has_header) refuse_head(paths);
   run.journal_.truncate(good);
   run.partial_.truncate(run.partial_end_);
   return run;
@@ -171,20 +173,15 @@ void JobRun::add_tokens(const JobStore::TokenDelta& delta, std::span<const Score
     throw std::logic_error(
         fmt::format("request {} has tokens but is finished or unread", delta.ordinal));
   }
-  std::vector<Pending>& pending = active_[delta.ordinal].pending;
-  auto mine = std::find_if(pending.begin(), pending.end(),
-                           [&](const Pending& p) { return p.choice == delta.choice; });
-  if (mine == pending.end()) {
-    pending.push_back({delta.choice, delta.first, 0, {}});
-    mine = pending.end() - 1;
-  }
-  if (delta.first != mine->first + mine->count) {
+  Pending& pending = active_[delta.ordinal].pending[delta.choice];
+  if (pending.count == 0) pending.first = delta.first;
+  const std::int32_t due = pending.first + pending.count;
+  if (delta.first != due) {
     throw std::logic_error(fmt::format("request {} choice {}: tokens from {} do not follow {}",
-                                       delta.ordinal, delta.choice, delta.first,
-                                       mine->first + mine->count));
+                                       delta.ordinal, delta.choice, delta.first, due));
   }
-  for (const ScoredToken& token : tokens) encode_token(token, mine->encoded);
-  mine->count += static_cast<std::int32_t>(tokens.size());
+  for (const ScoredToken& token : tokens) encode_token(token, pending.encoded);
+  pending.count += static_cast<std::int32_t>(tokens.size());
 }
 
 void JobRun::finish_line(const FinishedLine& finished, std::string_view output_line) {
@@ -228,8 +225,8 @@ void JobRun::append_to_journal(std::string_view payload) {
 }
 
 void JobRun::journal_pending(std::int64_t ordinal, ActiveLine& line) {
-  for (const Pending& pending : line.pending) {
-    const TokensRecord head{ordinal, lines_.hash(ordinal), pending.choice, pending.first, {}};
+  for (const auto& [choice, pending] : line.pending) {
+    const TokensRecord head{ordinal, lines_.hash(ordinal), choice, pending.first, {}};
     const std::string payload = encode_payload(head, pending.count, pending.encoded);
     append_to_journal(payload);
     line.journal_bytes += framed_bytes(payload);

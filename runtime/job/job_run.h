@@ -58,14 +58,13 @@ class JobRun {
  private:
   // Tokens of one choice that are not in the journal yet.
   struct Pending {
-    std::int32_t choice = 0;
     std::int32_t first = 0;
     std::int32_t count = 0;
     std::string encoded;
   };
   struct ActiveLine {
-    std::vector<Pending> pending;
-    std::int64_t journal_bytes = 0;  // become garbage when the line finishes
+    std::map<std::int32_t, Pending> pending;  // by choice
+    std::int64_t journal_bytes = 0;           // become garbage when the line finishes
   };
   struct SavedLine {
     SavedTokens choices;

@@ -77,6 +77,11 @@ void check_size(const std::string& path, std::int64_t expected) {
                   error ? "but it is missing" : fmt::format("it has {}", size)));
 }
 
+JobOptions with_clean_key(JobOptions options) {
+  options.key = as_utf8(std::move(options.key));
+  return options;
+}
+
 }  // namespace
 
 std::string JobPaths::journal() const {
@@ -93,7 +98,7 @@ std::vector<std::string> JobPaths::all() const {
 
 struct JobStore::State {
   State(JobOptions given, FileOps& ops)
-      : options(std::move(given)),
+      : options(with_clean_key(std::move(given))),
         files(ops),
         key_hash(hash_of(options.key)),
         arena(directory_of(options.paths.journal()), options.index_memory_bytes),

@@ -91,7 +91,8 @@ std::string to_json(const JobSummary& summary, const Json& details) {
   json["error_file"] = summary.error_file;
   json["error_bytes"] = summary.error_bytes;
   for (const auto& item : details.items()) json[item.key()] = item.value();
-  return json.dump(2) + "\n";
+  // Paths in options need not be UTF-8.
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 JobSummary read_summary(const std::filesystem::path& path) {

@@ -50,7 +50,7 @@ Form batch_form(const Json& document) {
   for (const auto& item : document.items()) {
     if (std::find(std::begin(kNames), std::end(kNames), item.key()) == std::end(kNames)) {
       refuse("unsupported",
-             fmt::format("unknown field \"{}\" beside body", item.key().substr(0, 64)));
+             fmt::format("unknown field \"{}\" beside body", shortened(item.key(), 64)));
     }
   }
   const Json method = document.value("method", Json());
@@ -108,7 +108,7 @@ class RequestMaker {
     if (served.empty() || !fields_.model) return;
     if (std::find(served.begin(), served.end(), *fields_.model) != served.end()) return;
     refuse("model_not_found", fmt::format("model: \"{}\" is not served; expected \"{}\"",
-                                          fields_.model->substr(0, 256), served.front()));
+                                          shortened(*fields_.model, 256), served.front()));
   }
 
   std::vector<TokenId> encode(std::string_view text, bool add_special_tokens) const {
@@ -354,7 +354,7 @@ RequestParser::RequestParser(ParserConfig config) : config_(std::move(config)) {
 
 ParsedLine RequestParser::parse(const InputLine& line) const {
   if (line.too_long) {
-    return {std::nullopt, LineError{"line_too_long", "the line is longer than --max-line-bytes"}};
+    return {std::nullopt, LineError{"line_too_long", "the line is longer than a request may be"}};
   }
   Json document;
   std::string problem = parse_json_line(line.text, document);

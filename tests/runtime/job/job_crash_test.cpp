@@ -122,7 +122,7 @@ TEST_P(JobCrash, AgainAndAgainThenItStillCompletes) {
   const Expected expected = run_undisturbed(job, dir);
   // Killed every k operations: short lives make little progress, but each resume must stand the
   // next.
-  for (int k = 12; k <= expected.num_operations; k += 5) {
+  for (int k = 12; k <= expected.num_operations; k += 13) {
     SCOPED_TRACE(testing::Message() << "every " << k);
     clear(dir);
     int ended = FaultyFileOps::kKilled;

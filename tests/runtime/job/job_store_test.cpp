@@ -341,6 +341,16 @@ TEST_F(JobStoreTest, RetryNeedsTheErrorFileThatTheJobHad) {
   expect_contains(refusal(retry), "give --error-file");
 }
 
+TEST_F(JobStoreTest, KeyThatIsNotUtf8StillResumes) {
+  FakeJob odd = job(fake_input(8));
+  odd.options.key.push_back({"template", "\xFF\xFE", "--chat-template \xC3"});
+  odd.stop_after_steps = 1;
+  ASSERT_EQ(run(odd).exit_code, 75);
+  odd.stop_after_steps = -1;
+  EXPECT_EQ(run(odd).state, JobState::kResumed);
+  EXPECT_EQ(run(odd).state, JobState::kFinished);
+}
+
 TEST_F(JobStoreTest, FirstStartIsTheTemplatesDateEverAfter) {
   FakeJob stopped = job(fake_input(8));
   stopped.stop_after_steps = 1;

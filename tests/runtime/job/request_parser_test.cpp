@@ -276,6 +276,24 @@ TEST(RequestParser, UnsupportedFieldsAreNamed) {
   EXPECT_EQ(error(chat(R"("echo":true)")).message, "echo: belongs to /v1/completions");
 }
 
+TEST(RequestParser, LongNamesAreCutBetweenCharacters) {
+  ParserConfig named = config();
+  named.served_model_names = {"small"};
+  for (int pad = 0; pad < 4; ++pad) {
+    std::string name(static_cast<std::size_t>(pad), 'x');
+    for (int i = 0; i < 200; ++i) name += "\xE2\x82\xAC";
+    for (const std::string& line :
+         {with("\"" + name + "\":1"), with("\"model\":\"" + name + "\""),
+          with("\"n\":\"" + name + "\""),
+          "{\"url\":\"/v1/completions\",\"body\":{},\"" + name + "\":1}"}) {
+      const LineError refused = error(line, named);
+      EXPECT_NE(refused.code, "none");
+      EXPECT_LT(refused.message.size(), 400U);
+      EXPECT_NO_THROW(nlohmann::json(refused.message).dump()) << refused.message;
+    }
+  }
+}
+
 TEST(RequestParser, ServedModelNameMustMatchWhereOneIsSet) {
   ParserConfig named = config();
   named.served_model_names = {"small", "tiny"};
