@@ -18,14 +18,19 @@ package_is_installed() {
   [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
 }
 
-# apt_get ARGS...: as root, through sudo where it asks for no password, or not at all.
+# apt_get ARGS...: as root, through sudo where it asks for no password, or not at all. Quiet while all goes well.
 apt_get() {
   local become=(env DEBIAN_FRONTEND=noninteractive)
   if [ "$(id -u)" != 0 ]; then
     sudo -n true 2>/dev/null || return 1
     become=(sudo -n "${become[@]}")
   fi
-  "${become[@]}" apt-get -qq -o DPkg::Lock::Timeout=120 "$@" >&2
+  local log status=0
+  log=$(mktemp)
+  "${become[@]}" apt-get -qq -o DPkg::Lock::Timeout=120 "$@" >"$log" 2>&1 || status=$?
+  [ $status = 0 ] || cat "$log" >&2
+  rm "$log"
+  return $status
 }
 
 # require_packages NAME...: installs what is missing; where that is not possible, says what is and
