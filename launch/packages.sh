@@ -48,7 +48,7 @@ require_packages() {
   done
   [ ${#missing[@]} != 0 ] || return 0
 
-  echo "Installing ${missing[*]}" >&2
+  echo "Missing packages, to be installed: ${missing[*]}" >&2
   if apt_get update && apt_get install --yes --no-install-recommends "${missing[@]}"; then
     return 0
   fi
