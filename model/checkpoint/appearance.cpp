@@ -28,7 +28,7 @@ constexpr std::array kSignatures{
     Signature{"\x1f\x8b", "a gzip archive"},
     Signature{"\x28\xb5\x2f\xfd", "a zstd archive"},
     Signature{"\x80\x02", "a Python pickle, which is not read"},
-    Signature{"{", "JSON text"},
+    Signature{"{", kJsonAppearance},
 };
 
 // Length of the well-formed character at the start of text, 0 where there is none.
@@ -55,7 +55,7 @@ bool looks_like_safetensors(std::string_view head) {
 std::string appearance(const InputFile& file) {
   if (file.size() == 0) return "an empty file";
   std::string head = file.head(64);
-  if (looks_like_safetensors(head)) return "a safetensors file";
+  if (looks_like_safetensors(head)) return std::string(kSafetensorsAppearance);
   if (std::all_of(head.begin(), head.end(), [](char c) { return c == '\0'; })) {
     return "a file of zero bytes (an unfinished download?)";
   }

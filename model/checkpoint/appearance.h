@@ -9,6 +9,10 @@
 
 namespace headrace {
 
+/// What appearance() says of a sound file of these formats.
+inline constexpr std::string_view kSafetensorsAppearance = "a safetensors file";
+inline constexpr std::string_view kJsonAppearance = "JSON text";
+
 /// For messages: "an empty file", "an HTML page", "a git-lfs pointer (run git lfs pull)", ...;
 /// empty where the first bytes say nothing.
 std::string appearance(const InputFile& file);

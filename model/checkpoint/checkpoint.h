@@ -59,6 +59,9 @@ class Checkpoint {
   virtual std::string generation_config() const = 0;
 };
 
+/// The number of values in all tensors; a tied head counts once.
+std::int64_t num_parameters(const Checkpoint& checkpoint);
+
 /// The directory or file that a MODEL argument names: an existing path, or org/name in the local
 /// Hugging Face cache (HF_HUB_CACHE, HF_HOME/hub, ~/.cache/huggingface/hub). Throws
 /// std::invalid_argument saying where it looked.

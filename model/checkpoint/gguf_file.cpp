@@ -90,6 +90,7 @@ SplitName check_first_split(const std::filesystem::path& path, const GgufHeader&
 GgufFile::GgufFile(const std::filesystem::path& path) {
   GgufHeader header = read_gguf_header(InputFile(path));
   files_ = {path};
+  header_bytes_ = {header.header_bytes};
   tensors_ = std::move(header.tensors);
   constexpr std::int64_t kMaxFiles = 99999;  // what five digits can count
   const std::int64_t count = split_value(path, header, "split.count", 1);
@@ -126,6 +127,7 @@ void GgufFile::add_splits(const std::string& prefix, int count) {
       tensors_.push_back(std::move(tensor));
     }
     files_.push_back(path);
+    header_bytes_.push_back(header.header_bytes);
   }
 }
 

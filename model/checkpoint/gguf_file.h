@@ -38,6 +38,8 @@ class GgufFile {
   explicit GgufFile(const std::filesystem::path& path);
 
   const std::vector<std::filesystem::path>& files() const { return files_; }
+  /// Bytes from the start of each file to the end of its tensor table.
+  const std::vector<std::uint64_t>& header_bytes() const { return header_bytes_; }
   const std::vector<GgufTensor>& tensors() const { return tensors_; }
   const std::map<std::string, GgufValue, std::less<>>& metadata() const { return metadata_; }
 
@@ -61,6 +63,7 @@ class GgufFile {
   const T* find_as(std::string_view key, std::string_view wanted) const;
 
   std::vector<std::filesystem::path> files_;
+  std::vector<std::uint64_t> header_bytes_;
   std::vector<GgufTensor> tensors_;
   std::map<std::string, GgufValue, std::less<>> metadata_;
 };
