@@ -4,9 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
-#include <ctime>
 #include <limits>
 #include <map>
 #include <stdexcept>
@@ -112,14 +110,6 @@ std::string base_name(const std::string& model) {
   return std::filesystem::path(path).filename().string();
 }
 
-// Seconds since the epoch of the civil time here and now.
-std::int64_t local_time_s() {
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  localtime_r(&now, &local);
-  return static_cast<std::int64_t>(now) + local.tm_gmtoff;
-}
-
 std::int64_t created_time() {
   const char* epoch = std::getenv("SOURCE_DATE_EPOCH");
   return epoch == nullptr ? 0 : std::strtoll(epoch, nullptr, 10);
@@ -127,6 +117,14 @@ std::int64_t created_time() {
 
 std::string numeric_class(const GenerateOptions& options) {
   return options.backend == "reference" || options.isa == "portable" ? "portable" : "x86";
+}
+
+// Chat requests see the date of the job's first start, so that a resumed job gives the same prompts.
+ChatRenderer make_renderer(const ModelText& text, std::int64_t now_s) {
+  return [text, now_s](const nlohmann::ordered_json& context) {
+    if (!text.chat) throw std::runtime_error(text.chat_problem);
+    return text.render(context, now_s);
+  };
 }
 
 JobKey make_job_key(const RankSetup& setup, const GenerateOptions& options, const ModelText& text,
@@ -138,7 +136,7 @@ JobKey make_job_key(const RankSetup& setup, const GenerateOptions& options, cons
       {"numeric class", numeric_class(options),
        numeric_class(options) == "portable" ? "--isa portable" : "--isa auto"},
       {"seed", std::to_string(options.seed), fmt::format("--seed {}", options.seed)},
-      {"chat template", hex(hash128(text.template_source)), ""},
+      {"chat template", text.template_fingerprint, ""},
       {"sampling defaults", describe(defaults),
        fmt::format("--generation-config {}", options.generation_config)},
       {"max-model-len", std::to_string(setup.max_model_len),
@@ -273,7 +271,8 @@ std::unique_ptr<HostSetup> set_up_host(const RankSetup& setup, const GenerateOpt
   check_inputs(options.inputs, paths.all());
   input_options(options);  // a mistake in --shard shows now
 
-  ModelText text = load_model_text(options.tokenizer.value_or(options.model), options.chat_template);
+  ModelText text = load_model_text({.model = options.tokenizer.value_or(options.model),
+                                    .chat_template = options.chat_template});
   SamplingDefaults defaults;
   if (options.generation_config == "auto" && !setup.checkpoint->generation_config().empty()) {
     defaults = parse_generation_config(setup.checkpoint->generation_config(), "generation_config.json");
@@ -284,7 +283,7 @@ std::unique_ptr<HostSetup> set_up_host(const RankSetup& setup, const GenerateOpt
                   .key = make_job_key(setup, options, text, defaults, model_name),
                   .overwrite = options.overwrite,
                   .retry_failed = options.retry_failed,
-                  .start_s = local_time_s()});
+                  .start_s = local_now_s()});
 
   const ModelConfig& config = setup.checkpoint->config();
   std::vector<TokenId> end_ids = config.eos_token_ids;
@@ -299,7 +298,7 @@ std::unique_ptr<HostSetup> set_up_host(const RankSetup& setup, const GenerateOpt
                         .created = created_time()};
   auto parser = std::make_unique<RequestParser>(
       ParserConfig{.tokenizer = text.tokenizer,
-                   .chat = text.renderer(store.first_start_s()),
+                   .chat = make_renderer(text, store.first_start_s()),
                    .max_model_len = setup.max_model_len,
                    .vocab_size = config.vocab_size,
                    .end_ids = std::move(end_ids),
