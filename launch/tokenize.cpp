@@ -1,7 +1,9 @@
 #include "launch/tokenize.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <initializer_list>
 #include <iostream>
 #include <limits>
