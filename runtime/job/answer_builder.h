@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/tokenizer/tokenizer.h"
@@ -22,26 +24,33 @@ struct AnswerContext {
   std::int64_t created = 0;  // SOURCE_DATE_EPOCH where set
 };
 
-/// One thread at a time. The same calls give the same line, whatever the order of the choices.
+/// One thread at a time. The same tokens give the same line, whatever the order of the choices.
 class AnswerBuilder {
  public:
   /// The context must outlive the builder.
   AnswerBuilder(std::shared_ptr<const Request> request, const AnswerContext& context);
 
-  /// A token of a choice, in order; also tokens saved by an earlier run. Afterwards
-  /// choice_done(choice) says whether it ended: by a stop string (then the scheduler must be told), a
-  /// stop id or max_tokens. Tokens after the end are dropped: false, and not to be saved.
+  /// A token of a choice, in order; also, before sequence(), tokens saved by an earlier run. Ask
+  /// choice_done() afterwards: a stop string may have ended the choice, and the scheduler must be told.
+  /// False for a token after the end: it is dropped, and is not to be saved.
   bool add(int choice, const ScoredToken& token);
 
   /// Scores of a prompt's positions from the second on, in order (SequenceEvent::prompt_scores).
   void add_prompt_scores(int choice, std::span<const ScoredToken> scores);
 
-  /// The scheduler's word that a choice ended (needed where max_tokens is 0).
+  /// The scheduler's word that a choice ended.
   void end(int choice, FinishReason reason);
 
-  bool choice_done(int choice) const;
-  bool done() const { return num_open_ == 0; }
+  /// What the scheduler gets for a choice, its id left 0: prompt and the tokens so far. Nothing where
+  /// the choice is done. Prompt scores are asked for with the first choice of each prompt; where only
+  /// they are missing, the sequence does nothing but score.
+  std::optional<NewSequence> sequence(int choice) const;
 
+  /// The choice has ended and its prompt's scores, if it is to bring them, are complete.
+  bool choice_done(int choice) const;
+  bool done() const;
+
+  int num_tokens(int choice) const;  // of the choice so far
   std::int64_t num_prompt_tokens() const;
   std::int64_t num_completion_tokens() const;
   const Request& request() const { return *request_; }
@@ -50,13 +59,12 @@ class AnswerBuilder {
   std::string line() const;
 
  private:
-  std::string body() const;
+  bool scores_missing(int choice) const;
 
   std::shared_ptr<const Request> request_;
   const AnswerContext* context_;
   std::vector<ChoiceDecoder> choices_;
   std::vector<std::vector<ScoredToken>> prompt_scores_;  // one a prompt
-  int num_open_ = 0;
 };
 
 /// The output line of a request without an answer.

@@ -27,7 +27,7 @@ struct Request {
 
   std::vector<Prompt> prompts;
   int n = 1;                           // choices a prompt
-  SamplingParams params;               // of choice 0; see make_sequence()
+  SamplingParams params;               // of choice 0; see AnswerBuilder::sequence()
   std::vector<TokenId> stop_token_ids; // the request's own and the end-of-sequence ids, ascending
   std::vector<TokenId> end_ids;        // those of them that give no stop_reason, ascending
   std::vector<std::string> stop;
@@ -51,9 +51,5 @@ struct LineError {
   std::string code;     // invalid_json, invalid_request, unsupported, context_length_exceeded, ...
   std::string message;  // valid UTF-8
 };
-
-/// What the scheduler gets for a choice (its id stays 0). saved: tokens of an earlier run. Prompt
-/// scores are asked for with the first choice of each prompt only.
-NewSequence make_sequence(const Request& request, int choice, std::span<const ScoredToken> saved = {});
 
 }  // namespace headrace
