@@ -20,6 +20,7 @@ struct SchedulerLimits {
   int num_micro_batches = 1;       // steps in flight at most
   int max_num_seqs = 256;          // sequences admitted at most
   int max_rows = 512;              // rows of a step at most (--max-num-batched-tokens)
+  int efficient_rows = 64;         // from here on a larger step costs no less for a row
   int num_blocks = 0;              // of the smallest stage
   int block_tokens = 16;
   int max_model_len = 0;           // prompt and completion together
@@ -62,7 +63,11 @@ class Scheduler {
   explicit Scheduler(const SchedulerLimits& limits);  // std::invalid_argument for limits that cannot work
   ~Scheduler();
 
+  /// The smallest max_plan_bytes that works: one step of max_rows with one admission of any size.
+  static std::size_t min_plan_bytes(const SchedulerLimits& limits);
+
   /// False where the sequence can never fit (blocks or max_model_len); the caller reports it.
+  /// Throws std::invalid_argument for one that is malformed (no prompt, id in use, too many biases).
   [[nodiscard]] bool add(NewSequence sequence);
 
   /// Ends a sequence from outside (a stop string was seen). Its tokens in flight are dropped when they
@@ -72,7 +77,9 @@ class Scheduler {
   /// The next step, or nullopt: as many steps as allowed are in flight, or nothing can run now.
   std::optional<StepPlan> next();
 
-  /// Takes the result of a step; steps complete in the order in which next() gave them.
+  /// Takes the result of a step; steps complete in the order in which next() gave them. Every step
+  /// completes, also one that neither samples nor scores. Throws std::logic_error for a result that
+  /// is not the oldest step's.
   std::vector<SequenceEvent> complete(const StepResult& result);
 
   /// No sequence waits, runs or is in flight.

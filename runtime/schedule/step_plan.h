@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "model/token.h"
@@ -55,13 +56,15 @@ struct StepPlan {
 void encode(const StepPlan& plan, std::vector<std::byte>& out);
 StepPlan decode_step_plan(std::span<const std::byte> bytes);
 std::size_t encoded_bytes(const Admission& admission);
+std::size_t encoded_bytes(const StepEntry& entry);  // without its tokens and blocks
+std::size_t encoded_bytes(const StepPlan& plan);
 
 /// A token with its log-probability and, where asked for, the best alternatives (descending
 /// log-probability, ties by ascending id).
 struct ScoredToken {
   TokenId token = -1;
   float logprob = 0.0F;     // float32 log-softmax of the model's own logits
-  std::int32_t rank = 0;    // 1: the best
+  std::int32_t rank = 0;    // 1: the best; 0: not asked for
   std::vector<std::pair<TokenId, float>> top;
 };
 
