@@ -164,8 +164,8 @@ TEST_P(Golden, LogProbabilitiesAndGreedyTokensAreThoseOfTransformers) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Golden,
                          testing::Combine(testing::ValuesIn(golden_names()), testing::Values(kPlain, kFast)),
-                         [](const auto& info) {
-                           return std::get<0>(info.param) + "_" + std::get<1>(info.param).name;
+                         [](const auto& golden) {
+                           return std::get<0>(golden.param) + "_" + std::get<1>(golden.param).name;
                          });
 
 TEST(Cuts, NoCutChangesABit) {
