@@ -8,10 +8,10 @@ build_packages=(
   g++ cmake ninja-build ccache pkg-config
   openmpi-bin libopenmpi-dev
   libboost-program-options-dev libboost-iostreams-dev
-  nlohmann-json3-dev libfmt-dev libpcre2-dev libutf8proc-dev
+  nlohmann-json3-dev libfmt-dev libpcre2-dev libutf8proc-dev libxxhash-dev
 )
 # shellcheck disable=SC2034
-test_packages=(libgtest-dev)
+test_packages=(libgtest-dev procps)
 download_packages=(python3 python3-pip ca-certificates)
 
 package_is_installed() {

@@ -382,9 +382,9 @@ def make(case, out):
         gguf_checkpoint.check_against_transformers(folder, model)
 
     generator = torch.Generator().manual_seed(1000 + case.seed)
-    prompts = [torch.randint(0, case.tokens, (n,), generator=generator).tolist()
-               for n in case.lengths]
-    prompts += [r["ids"] for r in texts[:1] + chats[:1]]
+    prompts = [r["ids"] for r in texts[:1] + chats[:1]]
+    prompts += [torch.randint(0, case.tokens, (n,), generator=generator).tolist()
+                for n in case.lengths]  # the longest is the last
     facts = spot_check(case, model, prompts)
     write_expected(folder / "expected.json", {"seed": case.seed, "tie": TIE}, texts, chats,
                    [prompt_record(model, ids) for ids in prompts])
