@@ -78,9 +78,11 @@ echo
 echo "$model, $requests requests, $rounds rounds: median [min - max]"
 row "" "1 rank x $threads threads" "2 ranks x $((threads / 2)) threads" "2 : 1"
 row_of "output tokens/s" %.1f output_tokens_per_s 0
+row_of "prompt tokens/s" %.1f prompt_tokens_per_s 0
 row_of "wall time, s" %.1f wall_s 0
-row_of "prompt tokens" %.0f prompt_tokens 0
-row_of "output tokens" %.0f completion_tokens 0
+row_of "loading, s" %.1f load_s 0
+row_of "prompt tokens" %.0f run_prompt_tokens 0
+row_of "output tokens" %.0f run_completion_tokens 0
 for stage in 0 1; do
   row_of "stage $stage busy, %" %.1f busy_percent $stage
   row_of "stage $stage waiting, %" %.1f wait_percent $stage

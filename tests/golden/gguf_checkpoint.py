@@ -65,9 +65,20 @@ def add_facts(writer, config):
     writer.add_rope_freq_base(config["rope_theta"])
     writer.add_rope_dimension_count(config["hidden_size"] // config["num_attention_heads"])
     writer.add_vocab_size(config["vocab_size"])
-    if "rope_scaling" in config:
+    if config.get("rope_scaling", {}).get("type") == "linear":
         writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
         writer.add_rope_scaling_factor(config["rope_scaling"]["factor"])
+
+
+def llama3_divisors(config):
+    """What the converter stores as rope_freqs.weight: by how much each frequency is divided."""
+    rope = config["rope_scaling"]
+    head_dim = config["hidden_size"] // config["num_attention_heads"]
+    frequencies = config["rope_theta"] ** -(np.arange(0, head_dim, 2, dtype=np.float32) / head_dim)
+    waves_in_context = rope["original_max_position_embeddings"] * frequencies / (2 * np.pi)
+    low, high = rope["low_freq_factor"], rope["high_freq_factor"]
+    kept = np.clip((waves_in_context - low) / (high - low), 0.0, 1.0)
+    return (1.0 / ((1.0 - kept) / rope["factor"] + kept)).astype(np.float32)
 
 
 def add_tokenizer(writer, bpe, family, add_bos):
@@ -100,6 +111,8 @@ def write(path, config, bpe, family, add_bos, state, types):
         kind = stored_type(gguf_name(name), types)
         data = gguf.quants.quantize(np.ascontiguousarray(rows), kind)
         writer.add_tensor(gguf_name(name), data, raw_dtype=kind)
+    if config.get("rope_scaling", {}).get("rope_type") == "llama3":
+        writer.add_tensor("rope_freqs.weight", llama3_divisors(config))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
