@@ -38,14 +38,11 @@ std::optional<OutputSpeed> read_speed(const std::string& output) {
   if (!file) return std::nullopt;
   const auto summary = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
   if (!summary.is_object()) return std::nullopt;
-  const auto tokens = summary.find("completion_tokens");
   const auto wall = summary.find("wall_s");
-  if (tokens == summary.end() || !tokens->is_number_integer()) return std::nullopt;
-  if (wall == summary.end() || !wall->is_number() || !(wall->get<double>() > 0.0)) {
-    return std::nullopt;
-  }
-  return OutputSpeed{.completion_tokens = tokens->get<std::int64_t>(),
-                     .wall_s = wall->get<double>()};
+  const auto rate = summary.find("output_tokens_per_s");
+  if (wall == summary.end() || !wall->is_number()) return std::nullopt;
+  if (rate == summary.end() || !rate->is_number()) return std::nullopt;
+  return OutputSpeed{.wall_s = wall->get<double>(), .output_tokens_per_s = rate->get<double>()};
 }
 
 void add(Comparison& total, const Answer& a, AnswerComparison&& one, int list) {

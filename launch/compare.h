@@ -26,11 +26,10 @@ struct ListedDifference {
   Difference difference;
 };
 
-/// What an OUTPUT.summary.json says about speed.
+/// What an OUTPUT.summary.json says about the run that completed it.
 struct OutputSpeed {
-  std::int64_t completion_tokens = 0;
   double wall_s = 0.0;
-  double tokens_per_s() const { return static_cast<double>(completion_tokens) / wall_s; }
+  double output_tokens_per_s = 0.0;
 };
 
 struct ComparedFile {

@@ -53,8 +53,8 @@ std::string one_sided_line(const Comparison& c) {
 
 std::string speed_line(const Comparison& c) {
   if (!c.a.speed || !c.b.speed) return "";
-  const double a = c.a.speed->tokens_per_s();
-  const double b = c.b.speed->tokens_per_s();
+  const double a = c.a.speed->output_tokens_per_s;
+  const double b = c.b.speed->output_tokens_per_s;
   std::string line =
       fmt::format("speed: A {:.1f} tokens/s in {:.1f} s, B {:.1f} tokens/s in {:.1f} s", a,
                   c.a.speed->wall_s, b, c.b.speed->wall_s);
@@ -70,9 +70,8 @@ ordered_json file_json(const ComparedFile& f, bool counted) {
     j["only_here"] = {{"count", f.only_here}, {"first", f.only_here_names}};
   }
   if (f.speed) {
-    j["speed"] = {{"completion_tokens", f.speed->completion_tokens},
-                  {"wall_s", f.speed->wall_s},
-                  {"tokens_per_s", f.speed->tokens_per_s()}};
+    j["speed"] = {{"wall_s", f.speed->wall_s},
+                  {"output_tokens_per_s", f.speed->output_tokens_per_s}};
   }
   return j;
 }

@@ -65,7 +65,9 @@ std::optional<ordered_json> first_object(const std::string& path) {
   return object;
 }
 
-bool is_compressed(const std::string& path) { return path.ends_with(".gz") || path.ends_with(".zst"); }
+bool is_compressed(const std::string& path) {
+  return path.ends_with(".gz") || path.ends_with(".zst");
+}
 
 Findings inspect_file(const InspectOptions& options) {
   if (begins_with(options.path, "GGUF")) return inspect_model(options);
@@ -83,9 +85,8 @@ Findings inspect_file(const InspectOptions& options) {
   const std::string hint = options.path.ends_with(".safetensors")
                                ? "; weights alone are no model: name the directory they are in"
                                : "";
-  throw std::invalid_argument(
-      fmt::format("{}: neither a model, an output, a job's file nor a file of requests{}",
-                  options.path, hint));
+  throw std::invalid_argument(fmt::format(
+      "{}: neither a model, an output, a job's file nor a file of requests{}", options.path, hint));
 }
 
 std::string value_text(const ordered_json& value) {
@@ -122,7 +123,8 @@ Findings inspect_path(const InspectOptions& options) {
   if (const auto output = output_of(options.path); output && fs::exists(*output)) {
     return inspect_output(*output, options);
   }
-  return inspect_model(options);  // org/name, or nothing at all: then the error says where it looked
+  return inspect_model(
+      options);  // org/name, or nothing at all: then the error says where it looked
 }
 
 std::string findings_text(const Findings& findings, const std::string& path) {
@@ -134,7 +136,8 @@ std::string findings_text(const Findings& findings, const std::string& path) {
     std::replace(label.begin(), label.end(), '_', ' ');
     text += fmt::format("  {:<{}}  {}\n", label, width, value_text(value));
   }
-  for (const std::string& problem : findings.problems) text += fmt::format("problem: {}\n", problem);
+  for (const std::string& problem : findings.problems)
+    text += fmt::format("problem: {}\n", problem);
   return text + (findings.problems.empty() ? "sound\n" : "not sound\n");
 }
 
@@ -152,14 +155,18 @@ int run_inspect(const std::vector<std::string>& args) {
   std::vector<std::string> paths;
   OptionSet options({.command = "inspect",
                      .synopsis = "PATH",
-                     .summary = "Says what PATH is (model, output, file of a job, file of requests), its "
-                                "facts, and whether\nit is sound. Exit codes: 0 sound (an output: "
-                                "complete), 3 complete with failed requests,\n75 unfinished and "
-                                "resumable, 2 not sound or none of these."});
+                     .summary =
+                         "Says what PATH is (model, output, file of a job, file of requests), its "
+                         "facts, and whether\nit is sound. Exit codes: 0 sound (an output: "
+                         "complete), 3 complete with failed requests,\n75 unfinished and "
+                         "resumable, 2 not sound or none of these."});
   options.positional({.names = "one path", .min = 1, .max = 1}, paths);
-  options.add({.name = "verify", .help = "read all weights or lines, not only what tells the facts"},
-              o.verify);
-  options.add({.name = "journal-dir", .value = "DIR", .help = "where the job keeps its journal",
+  options.add(
+      {.name = "verify", .help = "read all weights or lines, not only what tells the facts"},
+      o.verify);
+  options.add({.name = "journal-dir",
+               .value = "DIR",
+               .help = "where the job keeps its journal",
                .fallback = "beside the output"},
               o.journal_dir);
   options.add({.name = "json", .help = "print one JSON object instead of text"}, o.json);

@@ -1,5 +1,5 @@
-// `headrace inspect`: what a path is, its facts, and whether it is sound. One function a kind of file;
-// each fills a Findings, which is printed the same way for all.
+// `headrace inspect`: what a path is, its facts, and whether it is sound. One function a kind of
+// file; each fills a Findings, which is printed the same way for all.
 #pragma once
 
 #include <filesystem>

@@ -67,7 +67,8 @@ void verify_weights(Checkpoint& checkpoint, Findings& findings) {
   std::vector<float> rows;
   for (const TensorInfo& t : checkpoint.tensors()) {
     constexpr std::int64_t kValues = 1 << 22;  // 16 MiB at a time
-    const std::int64_t step = std::max<std::int64_t>(1, kValues / std::max<std::int64_t>(1, t.cols));
+    const std::int64_t step =
+        std::max<std::int64_t>(1, kValues / std::max<std::int64_t>(1, t.cols));
     std::int64_t bad = 0;
     for (std::int64_t row = 0; row < t.rows; row += step) {
       const std::int64_t end = std::min(t.rows, row + step);
@@ -85,7 +86,8 @@ std::string tokenizer_kind(const fs::path& model) {
     std::ifstream file(model / "tokenizer.json");
     const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
     const nlohmann::json::json_pointer type("/model/type");
-    return json.contains(type) && json[type].is_string() ? json[type].get<std::string>() : "unknown";
+    return json.contains(type) && json[type].is_string() ? json[type].get<std::string>()
+                                                         : "unknown";
   }
   const GgufFile file(model);
   const std::string* kind = file.string("tokenizer.ggml.model");

@@ -80,7 +80,8 @@ void verify_lines(const JobInspection& job, const std::string& output, Findings&
 void inspect_lone_output(const std::string& output, Findings& findings) {
   const LineCounts counts = count_lines(output);
   findings.facts["output"] = output;
-  findings.facts["state"] = state_text(counts.failed > 0 ? Status::kCompleteWithFailures : Status::kComplete);
+  findings.facts["state"] =
+      state_text(counts.failed > 0 ? Status::kCompleteWithFailures : Status::kComplete);
   findings.facts["answered"] = counts.answered;
   findings.facts["failed"] = counts.failed;
   findings.facts["summary"] = "none";

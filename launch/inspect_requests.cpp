@@ -15,8 +15,8 @@ using nlohmann::ordered_json;
 
 constexpr std::size_t kListedProblems = 10;
 
-/// Reads a file of requests once and counts. What a request asks of a model (lengths, ids) is checked
-/// when it runs; here each line only has to be a request.
+/// Reads a file of requests once and counts. What a request asks of a model (lengths, ids) is
+/// checked when it runs; here each line only has to be a request.
 class RequestSurvey {
  public:
   void line(const InputLine& line, const std::string& place);
@@ -55,10 +55,12 @@ void RequestSurvey::line(const InputLine& line, const std::string& place) {
   ++num_lines_;
   if (line.too_long) return bad(place, "the line is too long");
   ordered_json request;
-  if (const std::string why = parse_json_line(line.text, request); !why.empty()) return bad(place, why);
+  if (const std::string why = parse_json_line(line.text, request); !why.empty())
+    return bad(place, why);
   if (!request.is_object()) return bad(place, "a JSON object is expected");
   const std::string form = form_of(request);
-  if (form.empty()) return bad(place, "a request with url and body, prompt, or messages is expected");
+  if (form.empty())
+    return bad(place, "a request with url and body, prompt, or messages is expected");
   ++by_form_[form];
   custom_id(request, place);
 }
@@ -81,7 +83,8 @@ void RequestSurvey::report(Findings& findings) const {
   findings.facts["bad_lines"] = num_bad_;
   for (const std::string& problem : problems_) findings.problem(problem);
   if (num_bad_ > static_cast<std::int64_t>(problems_.size())) {
-    findings.problem(fmt::format("{} more bad lines", num_bad_ - static_cast<std::int64_t>(problems_.size())));
+    findings.problem(
+        fmt::format("{} more bad lines", num_bad_ - static_cast<std::int64_t>(problems_.size())));
   }
 }
 
@@ -92,7 +95,7 @@ Findings inspect_requests(const InspectOptions& options) {
   findings.kind = "requests";
   RequestSurvey survey;
   check_inputs({options.path}, {});
-  InputReader reader({.paths = {options.path}});
+  InputReader reader({.paths = {options.path}, .shard = {}});
   try {
     InputLine line;
     while (reader.next(line)) survey.line(line, reader.place(line));

@@ -71,7 +71,8 @@ class FileOutput : public LineOutput {
 std::unique_ptr<LineOutput> LineOutput::open(const std::string& path) {
   if (path == "-") return std::make_unique<StandardOutput>();
   if (std::filesystem::is_directory(path)) {
-    throw std::invalid_argument(fmt::format("--output \"{}\": a file is expected, not a directory", path));
+    throw std::invalid_argument(
+        fmt::format("--output \"{}\": a file is expected, not a directory", path));
   }
   try {
     return std::make_unique<FileOutput>(path);

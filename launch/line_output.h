@@ -1,5 +1,5 @@
-// Where a command's lines go: standard output, line by line as they come, or a file that appears only
-// once it is complete.
+// Where a command's lines go: standard output, line by line as they come, or a file that appears
+// only once it is complete.
 #pragma once
 
 #include <memory>

@@ -60,6 +60,7 @@ const Command& find_command(const std::string& name) {
     if (c.name == name) return c;
     names.emplace_back(c.name);
   }
+  for (const char* option : {"--help", "--version"}) names.emplace_back(option);
   const auto meant = nearest_word(name, names);
   throw std::invalid_argument(fmt::format("unknown {} {}{} (headrace --help lists the commands)",
                                           name.starts_with("-") ? "option" : "command", name,

@@ -37,7 +37,8 @@ void use_template_file(const std::string& path, ModelText& text) {
   text.template_fingerprint = hex(hash128(source));
 }
 
-const NamedTemplate* find_template(const std::vector<NamedTemplate>& templates, std::string_view name) {
+const NamedTemplate* find_template(const std::vector<NamedTemplate>& templates,
+                                   std::string_view name) {
   const auto it = std::find_if(templates.begin(), templates.end(),
                                [&](const NamedTemplate& t) { return t.name == name; });
   return it == templates.end() ? nullptr : &*it;
@@ -55,9 +56,9 @@ void use_own_templates(const std::string& model, ModelText& text) {
   if (usual == nullptr) {
     std::vector<std::string> names;
     for (const NamedTemplate& t : templates) names.push_back(t.name);
-    text.chat_problem =
-        fmt::format("{} has chat templates {} but none named default; --chat-template FILE chooses one",
-                    model, fmt::join(names, ", "));
+    text.chat_problem = fmt::format(
+        "{} has chat templates {} but none named default; --chat-template FILE chooses one", model,
+        fmt::join(names, ", "));
     return;
   }
   const NamedTemplate* with_tools = find_template(templates, "tool_use");

@@ -45,6 +45,16 @@ std::string in_place(std::string_view place) {
       fmt::format("{}--{} \"{}\": {}", in_place(place), name, value, accepted));
 }
 
+/// Boost leaves a space where it breaks a line.
+std::string without_trailing_spaces(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    while (c == '\n' && out.ends_with(' ')) out.pop_back();
+    out += c;
+  }
+  return out;
+}
+
 std::string number_text(double value) {
   return fmt::format("{}", value);
 }
@@ -408,7 +418,7 @@ std::string OptionSet::help() const {
       << about_.synopsis << " [options]\n"
       << about_.summary << "\n"
       << all;
-  return out.str();
+  return without_trailing_spaces(out.str());
 }
 
 }  // namespace headrace

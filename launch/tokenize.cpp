@@ -13,6 +13,9 @@
 #include "launch/exit_codes.h"
 #include "launch/line_output.h"
 #include "launch/options.h"
+#include "runtime/job/body_fields.h"
+#include "runtime/job/chat_context.h"
+#include "runtime/job/field_readers.h"
 #include "runtime/job/input_reader.h"
 #include "runtime/job/json_line.h"
 
@@ -37,13 +40,28 @@ const ordered_json& required(const ordered_json& line, const char* key) {
   return *it;
 }
 
+/// nullptr where the field is absent or null.
+const ordered_json* optional_field(const ordered_json& line, const char* key,
+                                   ordered_json::value_t type) {
+  const auto it = line.find(key);
+  if (it == line.end() || it->is_null()) return nullptr;
+  if (it->type() != type) {
+    const bool list = type == ordered_json::value_t::array;
+    throw std::invalid_argument(
+        fmt::format("\"{}\" is not {}", key, list ? "a list" : "an object"));
+  }
+  return &*it;
+}
+
 std::vector<TokenId> token_ids(const ordered_json& ids) {
   if (!ids.is_array()) throw std::invalid_argument("\"ids\" is not a list of token ids");
   std::vector<TokenId> out;
   out.reserve(ids.size());
   for (const ordered_json& id : ids) {
-    const bool valid = id.is_number_integer() && id >= 0 && id <= std::numeric_limits<TokenId>::max();
-    if (!valid) throw std::invalid_argument(fmt::format("\"ids\" holds {}: not a token id", id.dump()));
+    const bool valid =
+        id.is_number_integer() && id >= 0 && id <= std::numeric_limits<TokenId>::max();
+    if (!valid)
+      throw std::invalid_argument(fmt::format("\"ids\" holds {}: not a token id", id.dump()));
     out.push_back(id.get<TokenId>());
   }
   return out;
@@ -52,11 +70,12 @@ std::vector<TokenId> token_ids(const ordered_json& ids) {
 /// nullopt where only the help was asked for, and printed.
 std::optional<TokenizeOptions> read_options(const std::vector<std::string>& args) {
   TokenizeOptions o;
-  OptionSet options(
-      {.command = "tokenize",
-       .synopsis = "--model MODEL",
-       .summary = "Turns {\"text\"} into {\"ids\"}, one JSON object a line, in input order. Needs only the\n"
-                  "model's tokenizer files. A bad line becomes {\"error\"} in its place, and the exit code 3."});
+  OptionSet options({.command = "tokenize",
+                     .synopsis = "--model MODEL",
+                     .summary = "Turns {\"text\"} into {\"ids\"}, one JSON object a line, in input "
+                                "order. Needs only the\n"
+                                "model's tokenizer files. A bad line becomes {\"error\"} in its "
+                                "place, and the exit code 3."});
   options.group("Input and output");
   options.add({.name = "model",
                .value = "MODEL",
@@ -134,13 +153,16 @@ LineConverter::Result LineConverter::convert(std::string_view line, std::int64_t
     return failure(number, e.what());
   } catch (const TemplateError& e) {
     return failure(number, e.what());
+  } catch (const LineFailure& e) {
+    return failure(number, e.error.message);
   }
 }
 
 LineConverter::Result LineConverter::failure(std::int64_t number, std::string_view why) {
   const ordered_json line = {{"error", fmt::format("line {}: {}", number, why)}};
   // A message may quote the line's own bytes, whatever they are.
-  return {.line = line.dump(-1, ' ', false, ordered_json::error_handler_t::replace), .failed = true};
+  return {.line = line.dump(-1, ' ', false, ordered_json::error_handler_t::replace),
+          .failed = true};
 }
 
 ordered_json LineConverter::converted(const ordered_json& line) const {
@@ -159,15 +181,21 @@ ordered_json LineConverter::encoded(const ordered_json& line) const {
 
 ordered_json LineConverter::decoded(const ordered_json& line) const {
   check_fields(line, {"ids"});
-  return {{"text",
-           text_.tokenizer->decode(token_ids(required(line, "ids")),
-                                   {.skip_special_tokens = options_.skip_special_tokens})}};
+  return {{"text", text_.tokenizer->decode(token_ids(required(line, "ids")),
+                                           {.skip_special_tokens = options_.skip_special_tokens})}};
 }
 
 ordered_json LineConverter::rendered(const ordered_json& line) const {
   check_fields(line, {"messages", "tools", "documents", "chat_template_kwargs"});
-  required(line, "messages");
-  const ordered_json context = chat_context(line, *text_.tokenizer, !options_.no_generation_prompt);
+  BodyFields fields;
+  fields.messages = &required(line, "messages");
+  fields.tools = optional_field(line, "tools", ordered_json::value_t::array);
+  fields.template_kwargs =
+      optional_field(line, "chat_template_kwargs", ordered_json::value_t::object);
+  fields.add_generation_prompt = !options_.no_generation_prompt;
+  ordered_json context = chat_context(fields, *text_.tokenizer);
+  const ordered_json* documents = optional_field(line, "documents", ordered_json::value_t::array);
+  if (documents != nullptr) context["documents"] = *documents;
   std::string text = text_.render(context, now_s_);
   // The template has written every special token that belongs there.
   std::vector<TokenId> ids = text_.tokenizer->encode(text, {.add_special_tokens = false});
@@ -179,8 +207,9 @@ int run_tokenize(const std::vector<std::string>& args) {
   if (!options) return kExitSuccess;
   check_inputs(options->inputs, {options->output});
   const LineConverter converter(
-      *options, load_model_text({.model = options->model, .chat_template = options->chat_template}));
-  InputReader reader({.paths = options->inputs});
+      *options,
+      load_model_text({.model = options->model, .chat_template = options->chat_template}));
+  InputReader reader({.paths = options->inputs, .shard = {}});
   const std::unique_ptr<LineOutput> output = LineOutput::open(options->output);
   return convert_all(converter, reader, *output) ? kExitSuccess : kExitPartialFailure;
 }

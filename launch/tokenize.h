@@ -24,7 +24,8 @@ struct TokenizeOptions {
   bool no_generation_prompt = false;
 };
 
-/// Turns one input line into one output line. What is wrong with a line becomes {"error"} in its place.
+/// Turns one input line into one output line. What is wrong with a line becomes {"error"} in its
+/// place.
 class LineConverter {
  public:
   LineConverter(TokenizeOptions options, ModelText text);

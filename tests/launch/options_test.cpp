@@ -268,7 +268,10 @@ TEST_F(OptionSetTest, HelpIsAskedForAnywhere) {
 TEST_F(OptionSetTest, HelpFitsAScreenAndNamesEveryOption) {
   const std::string help = options_.help();
   std::istringstream lines(help);
-  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100U) << line;
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_LE(line.size(), 100U) << line;
+    EXPECT_FALSE(line.ends_with(' ')) << line;
+  }
   for (const char* part : {"Input and output", "--input FILE...", "--dtype auto|float32|bfloat16",
                            "(-pp)", "[1GiB]", "[off]", "General", "--config FILE"}) {
     EXPECT_TRUE(contains(help, part)) << part << "\n" << help;
