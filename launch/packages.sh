@@ -7,8 +7,8 @@
 build_packages=(
   g++ cmake ninja-build ccache pkg-config
   openmpi-bin libopenmpi-dev
-  libboost-program-options-dev libboost-iostreams-dev
-  nlohmann-json3-dev libfmt-dev libpcre2-dev libutf8proc-dev libxxhash-dev
+  libboost-program-options-dev
+  nlohmann-json3-dev libfmt-dev libpcre2-dev libutf8proc-dev libxxhash-dev zlib1g-dev libzstd-dev
 )
 # shellcheck disable=SC2034
 test_packages=(libgtest-dev procps)

@@ -23,14 +23,11 @@ struct HostSide::LiveLine {
   LiveLine(std::shared_ptr<const Request> r, const AnswerContext& context)
       : builder(std::move(r), context) {}
   AnswerBuilder builder;
-  std::vector<int> num_tokens;  // of each choice, saved ones included
-  int num_rescored = 0;         // prompts whose scores are computed again for a choice that has ended
 };
 
 struct HostSide::LiveSequence {
   std::shared_ptr<LiveLine> line;
   int choice = 0;
-  bool rescore = false;
   Clock::time_point added{};
   Clock::time_point first_token{};
   Clock::time_point last_token{};
@@ -169,31 +166,22 @@ void HostSide::handle(const SequenceEvent& event) {
   if (found == live_.end()) return;  // its line ended by a stop string meanwhile
   LiveSequence& sequence = found->second;
   const std::shared_ptr<LiveLine> line = sequence.line;
+  AnswerBuilder& builder = line->builder;
   const int choice = sequence.choice;
-  if (!event.prompt_scores.empty()) line->builder.add_prompt_scores(choice, event.prompt_scores);
-  if (sequence.rescore) {
-    if (event.finish == FinishReason::kNone) return;
-    line->num_rescored -= 1;
-    live_.erase(found);
-    finish_if_done(line);
-    return;
-  }
-  if (event.has_token && line->builder.add(choice, event.token)) {
-    int& count = line->num_tokens[static_cast<std::size_t>(choice)];
-    store_.add_tokens({.ordinal = line->builder.request().ordinal, .choice = choice, .first = count},
+  if (!event.prompt_scores.empty()) builder.add_prompt_scores(choice, event.prompt_scores);
+  const int first = builder.num_tokens(choice);
+  if (event.has_token && builder.add(choice, event.token)) {
+    store_.add_tokens({.ordinal = builder.request().ordinal, .choice = choice, .first = first},
                       std::span(&event.token, 1));
-    count += 1;
     own_counts_.num_run_tokens += 1;
-    sequence.last_token = Clock::now();
-    if (sequence.num_tokens++ == 0) {
-      sequence.first_token = sequence.last_token;
-      latencies_.first_token.add(seconds(sequence.first_token - sequence.added));
-    }
+    time_token(sequence);
   }
-  const bool ended_here = line->builder.choice_done(choice);
-  if (event.finish != FinishReason::kNone) line->builder.end(choice, event.finish);
-  if (!line->builder.choice_done(choice)) return;
-  if (ended_here && event.finish == FinishReason::kNone) new_stops_.push_back(event.id);
+  if (event.finish != FinishReason::kNone) {
+    builder.end(choice, event.finish);
+  } else if (builder.choice_done(choice)) {
+    new_stops_.push_back(event.id);  // a stop string: the scheduler does not know
+  }
+  if (!builder.choice_done(choice)) return;
   if (sequence.num_tokens > 1) {
     latencies_.per_output_token.add(seconds(sequence.last_token - sequence.first_token) /
                                     (sequence.num_tokens - 1));
@@ -202,9 +190,16 @@ void HostSide::handle(const SequenceEvent& event) {
   finish_if_done(line);
 }
 
+void HostSide::time_token(LiveSequence& sequence) {
+  sequence.last_token = Clock::now();
+  if (sequence.num_tokens++ > 0) return;
+  sequence.first_token = sequence.last_token;
+  latencies_.first_token.add(seconds(sequence.first_token - sequence.added));
+}
+
 void HostSide::finish_if_done(const std::shared_ptr<LiveLine>& line) {
   const AnswerBuilder& builder = line->builder;
-  if (!builder.done() || line->num_rescored > 0) return;
+  if (!builder.done()) return;
   store_.finish_line({.ordinal = builder.request().ordinal,
                       .answered = true,
                       .num_prompt_tokens = builder.num_prompt_tokens(),
@@ -253,7 +248,6 @@ void HostSide::start(Request request, SavedTokens saved) {
   const auto shared = std::make_shared<const Request>(std::move(request));
   const auto line = std::make_shared<LiveLine>(shared, context_);
   const int num_choices = shared->num_choices();
-  line->num_tokens.resize(static_cast<std::size_t>(num_choices));
   saved.resize(static_cast<std::size_t>(num_choices));
   own_counts_.num_live_lines += 1;
   for (int choice = 0; choice < num_choices; ++choice) {
@@ -265,25 +259,16 @@ void HostSide::start(Request request, SavedTokens saved) {
 void HostSide::start_choice(const std::shared_ptr<LiveLine>& line, int choice,
                             const std::vector<ScoredToken>& saved) {
   for (const ScoredToken& token : saved) line->builder.add(choice, token);
-  line->num_tokens[static_cast<std::size_t>(choice)] = static_cast<int>(saved.size());
   own_counts_.num_resumed_tokens += static_cast<std::int64_t>(saved.size());
-  NewSequence sequence = make_sequence(line->builder.request(), choice, saved);
-  const bool rescore = line->builder.choice_done(choice);
-  if (rescore) {
-    // Saved tokens hold no scores of the prompt: they are computed again, and nothing else.
-    if (sequence.params.num_prompt_logprobs < 0) return;
-    sequence.tokens.resize(static_cast<std::size_t>(sequence.num_prompt_tokens));
-    sequence.max_tokens = 0;
-    line->num_rescored += 1;
-  }
+  std::optional<NewSequence> sequence = line->builder.sequence(choice);
+  if (!sequence) return;
   if (!saved.empty()) {
-    own_counts_.num_rebuilt_tokens += static_cast<std::int64_t>(sequence.tokens.size());
+    own_counts_.num_rebuilt_tokens += static_cast<std::int64_t>(sequence->tokens.size());
   }
-  own_counts_.num_run_prompt_tokens += sequence.num_prompt_tokens;
-  sequence.id = next_id_++;
-  live_.emplace(sequence.id,
-                LiveSequence{.line = line, .choice = choice, .rescore = rescore, .added = Clock::now()});
-  new_sequences_.push_back(std::move(sequence));
+  own_counts_.num_run_prompt_tokens += sequence->num_prompt_tokens;
+  sequence->id = next_id_++;
+  live_.emplace(sequence->id, LiveSequence{.line = line, .choice = choice, .added = Clock::now()});
+  new_sequences_.push_back(std::move(*sequence));
 }
 
 }  // namespace headrace

@@ -84,6 +84,7 @@ class HostSide {
   void loop();
   bool handle_events();
   void handle(const SequenceEvent& event);
+  void time_token(LiveSequence& sequence);
   bool read_line();
   void start(Request request, SavedTokens saved);
   void start_choice(const std::shared_ptr<LiveLine>& line, int choice,
