@@ -4,7 +4,10 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <numeric>
+#include <utility>
 
 #include "runtime/sampling/exponential.h"
 
@@ -50,15 +53,19 @@ float max_of(std::span<const float> values) {
   return *std::max_element(lanes.begin(), lanes.end());
 }
 
-// Sum of the weights of one slice; shift and scale as in TokenChooser's definition.
+// Sum of the weights of one slice, as TokenChooser defines it. The chains lie in four vectors.
 float slice_sum(std::span<const float> logits, float max, float inverse_temperature) {
-  std::array<float, kLanes> lanes{};
+  constexpr std::size_t kVectors = 4;
+  std::array<FloatLanes, kVectors> sums{};
   std::size_t i = 0;
   for (; i + kLanes <= logits.size(); i += kLanes) {
-    for (std::size_t j = 0; j < kLanes; ++j) {
-      lanes[j] += exp_nonpositive((logits[i + j] - max) * inverse_temperature);
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      FloatLanes x;
+      std::memcpy(&x, logits.data() + i + v * sizeof(x) / sizeof(float), sizeof(x));
+      sums[v] += exp_nonpositive((x - max) * inverse_temperature);
     }
   }
+  auto lanes = std::bit_cast<std::array<float, kLanes>>(sums);
   for (std::size_t j = 0; i + j < logits.size(); ++j) {
     lanes[j] += exp_nonpositive((logits[i + j] - max) * inverse_temperature);
   }
@@ -81,6 +88,30 @@ void gather(std::span<const float> logits, std::size_t first_id, float floor, fl
       if (block[j] >= floor && block[j] < ceiling) out.push_back(key_of(block[j], first_id + i + j));
     }
   }
+}
+
+// Sorts keys that come with ascending ids: three stable passes of 11 bits over the logit's half.
+void radix_sort(std::span<std::uint64_t> keys, std::vector<std::uint64_t>& scratch) {
+  constexpr int kBits = 11;
+  constexpr std::size_t kBuckets = std::size_t{1} << kBits;
+  constexpr int kPasses = 3;  // 3 * 11 bits cover 32
+  const auto digit = [](std::uint64_t key, int pass) {
+    return static_cast<std::size_t>(key >> (32 + pass * kBits)) & (kBuckets - 1);
+  };
+  std::array<std::array<std::uint32_t, kBuckets>, kPasses> next{};
+  for (const std::uint64_t key : keys) {
+    for (int pass = 0; pass < kPasses; ++pass) ++next[static_cast<std::size_t>(pass)][digit(key, pass)];
+  }
+  scratch.resize(keys.size());
+  std::span<std::uint64_t> from = keys;
+  std::span<std::uint64_t> to = scratch;
+  for (int pass = 0; pass < kPasses; ++pass) {
+    auto& places = next[static_cast<std::size_t>(pass)];
+    std::exclusive_scan(places.begin(), places.end(), places.begin(), 0U);
+    for (const std::uint64_t key : from) to[places[digit(key, pass)]++] = key;
+    std::swap(from, to);
+  }
+  std::copy(from.begin(), from.end(), keys.begin());
 }
 
 std::size_t num_before(std::span<const float> logits, TokenId token) {
@@ -118,6 +149,7 @@ TokenChooser::TokenChooser(int vocab_size) {
   const auto vocab = static_cast<std::size_t>(vocab_size);
   slice_max_.resize((vocab + kSlice - 1) / kSlice);
   candidates_.reserve(vocab);
+  scratch_.reserve(vocab);
   cumulative_.reserve(vocab);
 }
 
@@ -206,7 +238,13 @@ bool TokenChooser::extend(std::span<const float> logits) {
     }
     ceiling_ = floor;
   }
-  std::sort(candidates_.begin() + static_cast<std::ptrdiff_t>(before), candidates_.end());
+  const std::span<std::uint64_t> segment = std::span(candidates_).subspan(before);
+  constexpr std::size_t kRadixFrom = 1500;  // about where it overtakes std::sort
+  if (segment.size() >= kRadixFrom) {
+    radix_sort(segment, scratch_);
+  } else {
+    std::sort(segment.begin(), segment.end());
+  }
   return true;
 }
 

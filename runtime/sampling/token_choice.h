@@ -49,6 +49,7 @@ class TokenChooser {
 
   std::vector<float> slice_max_;           // [ceil(vocab / 1024)]
   std::vector<std::uint64_t> candidates_;  // leading ids in order, as sortable keys
+  std::vector<std::uint64_t> scratch_;     // for sorting
   std::vector<float> cumulative_;          // C of the candidates walked so far
   float max_ = 0.0F;
   float temperature_ = 1.0F;
