@@ -18,11 +18,11 @@ struct SamplingParams {
   float presence_penalty = 0.0F;     // over generated tokens
   float frequency_penalty = 0.0F;    // over generated tokens
   float repetition_penalty = 1.0F;   // over prompt and generated tokens, > 0
-  std::vector<std::pair<TokenId, float>> logit_bias;  // ascending ids, at most kMaxLogitBias
+  std::vector<std::pair<TokenId, float>> logit_bias{};  // ascending ids, at most kMaxLogitBias
 
   // Never sampled while fewer than min_tokens tokens are generated: stop and end-of-sequence ids.
   int min_tokens = 0;
-  std::vector<TokenId> banned_before_min;  // ascending, at most kMaxStopIds
+  std::vector<TokenId> banned_before_min{};  // ascending, at most kMaxStopIds
 
   // Philox 4x32-10: the key, and the first two words of the counter are (stream, choice).
   std::uint64_t key = 0;             // the request's seed, or the job's
