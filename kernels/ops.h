@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 
 #include "kernels/reduction_tree.h"
 #include "kernels/tensor.h"
