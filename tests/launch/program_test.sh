@@ -85,14 +85,18 @@ expect 3 tokenize --model "$model" --input "$work/texts.jsonl" --output "$work/i
 [ ! -e "$work/ids.jsonl.tmp" ] || fail "the temporary is left behind"
 
 # A pipe: each answer comes before the next question is asked.
-coproc pipe { "$headrace" tokenize --model "$model" --no-special-tokens 2>/dev/null; }
+trap '' PIPE
+mkfifo "$work/questions" "$work/answers"
+"$headrace" tokenize --model "$model" --no-special-tokens <"$work/questions" >"$work/answers" &
+exec 3>"$work/questions" 4<"$work/answers"
 for i in 1 2; do
-  echo '{"text":"<|im_end|>"}' >&"${pipe[1]}"
-  read -r -t 20 line <&"${pipe[0]}" || fail "no answer $i"
+  echo '{"text":"<|im_end|>"}' >&3
+  line=
+  read -r -t 20 line <&4 || fail "no answer $i"
   [ "$line" = '{"ids":[2]}' ] || fail "answer $i: $line"
 done
-eval "exec ${pipe[1]}>&-"
-wait "$pipe_PID" || fail "tokenize from a pipe: exit code $?"
+exec 3>&- 4<&-
+wait $! || fail "tokenize from a pipe: exit code $?"
 
 # The same lines compressed, and two files in order.
 gzip -k "$work/texts.jsonl"

@@ -87,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(All, GoldenText,
                                          "gqa_tied", "mha_biases", "rope_linear", "rope_llama3",
                                          "rope_yarn_new_keys", "rope_yarn_old_keys",
                                          "wide_heads_f32"),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& golden) { return golden.param; });
 
 class LineConverterTest : public testing::Test {
  protected:
