@@ -87,6 +87,11 @@ bool JsonObject::is_null(std::string_view key) const {
   return found != value_->end() && found->is_null();
 }
 
+bool JsonObject::is_object(std::string_view key) const {
+  const json* value = find(key);
+  return value != nullptr && value->is_object();
+}
+
 std::vector<std::string> JsonObject::keys() const {
   std::vector<std::string> keys;
   for (const auto& item : value_->items()) keys.push_back(item.key());

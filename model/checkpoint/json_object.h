@@ -31,6 +31,7 @@ class JsonObject {
 
   bool has(std::string_view key) const;
   bool is_null(std::string_view key) const;
+  bool is_object(std::string_view key) const;
   std::vector<std::string> keys() const;
 
   /// Look-ups of a field: nullopt where it is absent, std::invalid_argument for another kind or

@@ -85,6 +85,9 @@ RopeConfig rope_from_config_json(const JsonObject& config, int head_dim,
                                  int max_position_embeddings) {
   const JsonObject none = JsonObject::parse("{}", config.source());
   const JsonObject parameters = parameters_of(config).value_or(none);
+  for (const std::string& key : parameters.keys()) {
+    if (parameters.is_object(key)) parameters.refuse(key, "one set for all layers is supported");
+  }
 
   RopeConfig rope;
   const JsonObject& theta = parameters.has("rope_theta") ? parameters : config;
