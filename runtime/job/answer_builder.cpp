@@ -59,7 +59,7 @@ std::optional<NewSequence> AnswerBuilder::sequence(int choice) const {
   sequence.params = request_->params;
   sequence.params.choice = static_cast<std::uint32_t>(choice);
   if (choice % request_->n != 0) sequence.params.num_prompt_logprobs = -1;
-  if (decoder.finish() != FinishReason::kNone) return sequence;  // max_tokens 0: scores only
+  if (decoder.finish() != FinishReason::kNone) return sequence;  // scores only
   sequence.max_tokens = prompt.max_tokens;
   for (const ScoredToken& token : decoder.tokens()) sequence.tokens.push_back(token.token);
   return sequence;

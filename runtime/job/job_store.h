@@ -29,7 +29,7 @@ struct JobPaths {
   std::string lock() const { return output + ".lock"; }
   std::string summary() const { return output + ".summary.json"; }
   std::string journal() const;
-  /// Everything the job writes, for check_inputs().
+  /// Everything that may not be an input, for check_inputs().
   std::vector<std::string> all() const;
 };
 
@@ -40,6 +40,7 @@ struct JobOptions {
   bool retry_failed = false;
   std::int64_t start_s = 0;  // local civil time of this start, seconds since the epoch
   std::size_t index_memory_bytes = 64U << 20;  // beyond it, the index lives in a file
+  std::size_t compact_bytes = 64U << 20;       // garbage in the journal worth rewriting it
 };
 
 enum class JobState : std::uint8_t {
