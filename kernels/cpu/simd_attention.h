@@ -279,19 +279,19 @@ class AttentionTask {
       add_values_to(0, rows_, begin, 0, most);
       return;
     }
-    // The last chunk of a tile of several positions: first what all of them see, then, position by
-    // position, the rest.
+    // The last chunk of a tile of several positions: first what all of them see (maybe nothing, but it
+    // rescales the sums), then, position by position, the rest.
     const int common = fewest / F::kGroup * F::kGroup;
     add_values_to(0, rows_, begin, 0, common);
     for (int r = 0; r < rows_; ++r) state_.rescale[r] = 1.0F;
     for (int r = 0; r < rows_; r += heads_) {
-      add_values_to(r, heads_, begin, common, fewest + r / heads_);
+      const int visible = fewest + r / heads_;
+      if (visible > common) add_values_to(r, heads_, begin, common, visible);
     }
   }
 
   // Adds tokens [from, to) of the chunk to `count` rows from `first` on.
   void add_values_to(int first, int count, int begin, int from, int to) {
-    if (from == to) return;
     const ValueRuns runs = find_values(begin, from, to);
     const std::int64_t registers = args_.layout.value_stride / 16;
     for (std::int64_t column = 0; column < registers;) {

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <memory>
+#include <ostream>
 #include <random>
 #include <string>
 #include <string_view>
@@ -92,6 +93,9 @@ struct Backend {
   DType dtype = DType::kFloat32;
   int threads = 1;
 };
+
+/// What GoogleTest prints for a failing case.
+inline void PrintTo(const Backend& backend, std::ostream* out) { *out << backend.isa; }
 
 inline std::vector<Backend> all_backends() {
   std::vector<Backend> backends;
