@@ -151,6 +151,7 @@ std::vector<Answer> AnswerIndex::left_over(std::size_t limit) {
   }
   std::sort_heap(free.begin(), free.end(), earlier);
   std::vector<Answer> answers;
+  answers.reserve(free.size());
   for (const Entry& e : free) answers.push_back(file_.at(e.offset, e.line_number));
   return answers;
 }

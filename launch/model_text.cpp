@@ -55,6 +55,7 @@ void use_own_templates(const std::string& model, ModelText& text) {
   const NamedTemplate* usual = find_template(templates, "default");
   if (usual == nullptr) {
     std::vector<std::string> names;
+    names.reserve(templates.size());
     for (const NamedTemplate& t : templates) names.push_back(t.name);
     text.chat_problem = fmt::format(
         "{} has chat templates {} but none named default; --chat-template FILE chooses one", model,
