@@ -25,7 +25,7 @@ for dtype in bfloat16 float32; do
   variant threads 1 --threads 3 --block-size 64
   variant small-steps 2 --threads 1 --max-num-batched-tokens 5 --max-num-seqs 3 --block-size 32
   variant one-at-a-time 1 --threads 2 --max-num-seqs 1 --max-num-batched-tokens 256
-  KV=250kB variant little-memory 2 --threads 1 --max-num-seqs 64
+  KV=120kB variant little-memory 2 --threads 1 --max-num-seqs 64
 done
 
 check avx2 1 --isa avx2 --threads 1

@@ -27,10 +27,10 @@ for ((run = 0; run < runs; ++run)); do
   [ "$code" != 0 ] && [ "$code" != 3 ] || fail "$what: ended with $code as if nothing had happened"
   [ "$took" -lt "$limit_s" ] || fail "$what: took $took s to end"
   case $action in
-  throw) expected="headrace: rank $rank (stage $rank, .*): the planted fault" ;;
-  oom) expected="headrace: rank $rank (stage $rank, .*): out of memory" ;;
+  throw) expected="headrace: rank $rank .stage $rank, .*: the planted fault" ;;
+  oom) expected="headrace: rank $rank .stage $rank, .*: out of memory" ;;
   stop) expected="headrace: rank .* waited 3 s .--stall-timeout. for" ;;
-  *) expected="rank $rank|process rank" ;;
+  *) expected="Process name: .*,$rank\]|process rank $rank" ;;
   esac
   grep -Eq "$expected" "$output.log" || { cat "$output.log"; fail "$what: the cause is not told"; }
   # Nothing runs on.
