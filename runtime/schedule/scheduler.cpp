@@ -14,17 +14,20 @@
 #include "runtime/schedule/sequence.h"
 
 // Why a slot and its blocks are free at once, although steps in flight still use them: every stage
-// executes plans in the order of next(), and a plan names only what was free when it was made. So at
-// each stage the last row of the old owner comes before the release, and the release before the first
-// row of the new one. Results are matched with sequences by the record of their step, never by slot,
-// so a slot's next owner does not receive what the last one left in flight.
+// executes plans in the order of next(), and a plan names only what was free when it was made. So
+// at each stage the last row of the old owner comes before the release, and the release before the
+// first row of the new one. Results are matched with sequences by the record of their step, never
+// by slot, so a slot's next owner does not receive what the last one left in flight.
 namespace headrace {
 namespace {
 
-int ceil_div(int a, int b) { return (a + b - 1) / b; }
+int ceil_div(int a, int b) {
+  return (a + b - 1) / b;
+}
 
 void check_limits(const SchedulerLimits& limits) {
-  const auto check = [](bool good, const char* name, const std::string& value, const char* accepted) {
+  const auto check = [](bool good, const char* name, const std::string& value,
+                        const char* accepted) {
     if (good) return;
     throw std::invalid_argument(std::string("scheduler: ") + name + " is " + value + ", must be " +
                                 accepted);
@@ -70,7 +73,7 @@ struct PlannedRows {
   std::shared_ptr<Sequence> sequence;
   Slot slot = 0;
   int first_position = 0;
-  int num_scores = 0;   // scored rows that have a following token
+  int num_scores = 0;  // scored rows that have a following token
   bool has_result = false;
   bool sample = false;
   bool complete = false;  // the sequence's known tokens end here
@@ -216,8 +219,8 @@ std::optional<StepPlan> Scheduler::next() {
   return plan;
 }
 
-// Every step takes its even share of all decodes, in flight or not, from one queue. Sequences are not
-// bound to micro-batches: shares stay even while sequences end at random.
+// Every step takes its even share of all decodes, in flight or not, from one queue. Sequences are
+// not bound to micro-batches: shares stay even while sequences end at random.
 void Scheduler::State::plan_decode_rows(StepPlan& plan, StepRecord& record) {
   int wanted = std::min(ceil_div(num_decoding, limits.num_micro_batches), limits.max_rows);
   std::size_t num_kept = 0;
@@ -237,8 +240,8 @@ void Scheduler::State::plan_decode_rows(StepPlan& plan, StepRecord& record) {
   std::erase_if(ready, [](const Sequence* s) { return s->phase != SequencePhase::kDecode; });
 }
 
-// Several chunks of one prompt may be in flight: stages execute steps in order, so a chunk finds the
-// keys and values of the chunks before it.
+// Several chunks of one prompt may be in flight: stages execute steps in order, so a chunk finds
+// the keys and values of the chunks before it.
 void Scheduler::State::plan_prefill_rows(StepPlan& plan, StepRecord& record) {
   int rows = prefill_rows(limits, workload(), plan.num_rows());
   std::size_t num_done = 0;
@@ -320,13 +323,14 @@ Workload Scheduler::State::workload() const {
   sum.num_prompt_tokens = num_alive_prompt_tokens;
   sum.num_output_tokens = estimate.fraction() * static_cast<double>(num_alive_max_tokens);
   sum.num_uncomputed_tokens = num_waiting_tokens;
-  for (const Sequence* sequence : prefilling) sum.num_uncomputed_tokens += sequence->num_uncomputed();
+  for (const Sequence* sequence : prefilling)
+    sum.num_uncomputed_tokens += sequence->num_uncomputed();
   return sum;
 }
 
-// Plans the next rows of a prompt, at most max_rows; returns how many. A chunk is scored as a whole or
-// not at all: it ends where the scores begin (after a preemption) and, when generated tokens follow,
-// before the prompt's last position, whose following token was not the request's.
+// Plans the next rows of a prompt, at most max_rows; returns how many. A chunk is scored as a whole
+// or not at all: it ends where the scores begin (after a preemption) and, when generated tokens
+// follow, before the prompt's last position, whose following token was not the request's.
 int Scheduler::State::plan_chunk(Sequence& sequence, int max_rows, StepPlan& plan,
                                  StepRecord& record) {
   StepEntry entry;
@@ -386,8 +390,8 @@ void Scheduler::State::plan_rows(Sequence& sequence, StepEntry entry, StepPlan& 
   sequence.last_step = plan.id;
 }
 
-// Makes sure that the block of the sequence's next position is there, if need be by preempting those
-// behind it in the queue. False where it must wait.
+// Makes sure that the block of the sequence's next position is there, if need be by preempting
+// those behind it in the queue. False where it must wait.
 //
 // No livelock: a sequence loses its blocks only to one before it in the queue, so the first of all
 // that run never does; it finds a block once those behind it have given theirs, and it ends.
@@ -415,8 +419,8 @@ Sequence* Scheduler::State::last_in_queue(const Sequence& after, StepId step) {
   return last;
 }
 
-// Back to its old place in the queue, with all its tokens; their keys and values are computed again.
-// Random numbers and penalties follow from positions, so its next tokens are the same.
+// Back to its old place in the queue, with all its tokens; their keys and values are computed
+// again. Random numbers and penalties follow from positions, so its next tokens are the same.
 void Scheduler::State::preempt(Sequence& sequence) {
   give_back_slot(sequence);
   sequence.phase = SequencePhase::kWaiting;
@@ -427,7 +431,8 @@ void Scheduler::State::preempt(Sequence& sequence) {
   preempted_now = true;
 }
 
-// Frees slot and blocks of a running sequence. It may stay in `ready`, whose reader checks the phase.
+// Frees slot and blocks of a running sequence. It may stay in `ready`, whose reader checks the
+// phase.
 void Scheduler::State::give_back_slot(Sequence& sequence) {
   if (sequence.phase == SequencePhase::kDecode) --num_decoding;
   if (sequence.phase == SequencePhase::kPrefill) std::erase(prefilling, &sequence);
@@ -529,7 +534,9 @@ void Scheduler::State::take_token(Sequence& sequence, const ScoredToken& token,
   }
 }
 
-bool Scheduler::idle() const { return state_->alive.empty() && state_->in_flight.empty(); }
+bool Scheduler::idle() const {
+  return state_->alive.empty() && state_->in_flight.empty();
+}
 
 SchedulerStats Scheduler::stats() const {
   const State& s = *state_;

@@ -341,8 +341,8 @@ TEST(Scheduler, PreemptionChangesNoToken) {
   limits.num_blocks = 12;
   limits.block_tokens = 4;
   Runner runner(limits);
-  // Sequences that stop early teach the scheduler to expect little; those that then go on to the end
-  // outgrow the blocks.
+  // Sequences that stop early teach the scheduler to expect little; those that then go on to the
+  // end outgrow the blocks.
   for (int i = 0; i < 40; ++i) {
     NewSequence sequence = sequence_of(i, 4, 28);
     sequence.stop_token_ids = {expected_tokens(sequence.tokens, 1)[0]};
@@ -370,7 +370,8 @@ TEST(Scheduler, PlansStayWithinTheirBytes) {
   Runner runner(limits);
   for (int i = 0; i < 100; ++i) {
     NewSequence sequence = sequence_of(i, 3, 3);
-    for (int id = 0; id < kMaxLogitBias / 2; ++id) sequence.params.logit_bias.emplace_back(id, 1.0F);
+    for (int id = 0; id < kMaxLogitBias / 2; ++id)
+      sequence.params.logit_bias.emplace_back(id, 1.0F);
     ASSERT_TRUE(runner.scheduler.add(sequence));
   }
   runner.run();
@@ -445,8 +446,8 @@ TEST(Scheduler, StaysFastWithALongQueue) {
   }
   const double us = std::chrono::duration<double, std::micro>(inside).count() / kSteps;
   RecordProperty("us_per_step", std::to_string(us));
-  std::printf("%.1f us a step\n", us);
-  // Generous, since other work shares the machine; anything that walks the queue takes milliseconds.
+  // Generous, since other work shares the machine; anything that walks the queue takes
+  // milliseconds.
   EXPECT_LT(us, 500.0);
 }
 
