@@ -140,7 +140,8 @@ void RowWorker::ban_and_bias(const SlotState& state, int num_generated, std::spa
 void RowWorker::penalise(const SlotState& state, int num_tokens, std::span<float> logits) {
   // Ids of the prompt matter to the repetition penalty alone.
   const bool from_prompt = state.params.repetition_penalty != 1.0F;
-  const auto begin = static_cast<std::size_t>(from_prompt ? 0 : state.num_prompt_tokens);
+  const int first = from_prompt ? 0 : state.num_prompt_tokens;
+  const auto begin = static_cast<std::size_t>(first);
   const auto first_generated = static_cast<std::size_t>(state.num_prompt_tokens);
   const auto end = static_cast<std::size_t>(num_tokens);
   for (std::size_t i = begin; i < end; ++i) {
@@ -230,11 +231,13 @@ void Sampler::State::remember(const StepEntry& entry, const TokenId* tokens) {
                              ", which holds no sequence");
   }
   if (!state.has_penalties()) return;
-  const auto end = static_cast<std::size_t>(entry.first_position + entry.num_rows);
+  const auto begin = static_cast<std::size_t>(entry.first_position);
+  const std::size_t end = begin + static_cast<std::size_t>(entry.num_rows);
   if (state.tokens.size() < end) state.tokens.resize(end);
-  for (int row = 0; row < entry.num_rows; ++row) {
-    check_id(tokens[row], "token");
-    state.tokens[static_cast<std::size_t>(entry.first_position + row)] = tokens[row];
+  for (std::size_t position = begin; position < end; ++position) {
+    const TokenId token = tokens[position - begin];
+    check_id(token, "token");
+    state.tokens[position] = token;
   }
 }
 
@@ -277,7 +280,8 @@ StepResult Sampler::result(const StepPlan& plan, TensorView logits,
           job.position = entry.first_position + i;
           const bool last = i + 1 == entry.num_rows;
           if (i < num_scored) {
-            job.following = last ? following : plan.tokens[static_cast<std::size_t>(row + i + 1)];
+            const std::int32_t next_row = row + i + 1;
+            job.following = last ? following : plan.tokens[static_cast<std::size_t>(next_row)];
             s.check_id(job.following, "token");
             job.scored = &out.scored[static_cast<std::size_t>(i)];
           }

@@ -1,9 +1,9 @@
 // What the head knows of one sequence from add() to its end.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <memory>
+#include <tuple>
 #include <vector>
 
 #include "runtime/schedule/scheduler.h"
@@ -14,7 +14,10 @@ namespace headrace {
 struct QueueKey {
   int priority = 0;
   std::int64_t order = 0;
-  auto operator<=>(const QueueKey&) const = default;
+
+  bool operator<(const QueueKey& other) const {
+    return std::tie(priority, order) < std::tie(other.priority, other.order);
+  }
 };
 
 enum class SequencePhase : std::uint8_t {
