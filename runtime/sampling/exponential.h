@@ -1,5 +1,5 @@
-// e^x for weights of a soft-max, in plain float32 operations: the same bits on every machine, which a C
-// library does not promise, and several at a time.
+// e^x for weights of a soft-max, in plain float32 operations: the same bits on every machine, which
+// a C library does not promise, and several at a time.
 #pragma once
 
 #include <bit>

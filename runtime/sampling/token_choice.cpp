@@ -19,8 +19,8 @@ constexpr std::size_t kLanes = 16;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // How far below the maximum the segments end, in units of the temperature. The first few hold most
-// of the mass of a language model's row in some ten to some hundred ids; beyond the last every weight
-// is 0 (kMinExponent).
+// of the mass of a language model's row in some ten to some hundred ids; beyond the last every
+// weight is 0 (kMinExponent).
 constexpr std::array<float, 9> kDepths = {2, 4, 6, 9, 13, 18, 26, 40, 90};
 
 // Sorting keys ascending puts logits descending, ids ascending. Floats order as their bits do once
@@ -31,7 +31,9 @@ std::uint64_t key_of(float logit, std::size_t id) {
   return (std::uint64_t{descending} << 32) | id;
 }
 
-std::size_t id_of(std::uint64_t key) { return static_cast<std::size_t>(key & 0xFFFFFFFFU); }
+std::size_t id_of(std::uint64_t key) {
+  return static_cast<std::size_t>(key & 0xFFFFFFFFU);
+}
 
 float add_pairwise(std::array<float, kLanes>& lanes) {
   for (std::size_t half = kLanes / 2; half > 0; half /= 2) {
@@ -85,7 +87,8 @@ void gather(std::span<const float> logits, std::size_t first_id, float floor, fl
       if (num_inside == 0) continue;
     }
     for (std::size_t j = 0; j < block.size(); ++j) {
-      if (block[j] >= floor && block[j] < ceiling) out.push_back(key_of(block[j], first_id + i + j));
+      if (block[j] >= floor && block[j] < ceiling)
+        out.push_back(key_of(block[j], first_id + i + j));
     }
   }
 }
@@ -100,7 +103,8 @@ void radix_sort(std::span<std::uint64_t> keys, std::vector<std::uint64_t>& scrat
   };
   std::array<std::array<std::uint32_t, kBuckets>, kPasses> next{};
   for (const std::uint64_t key : keys) {
-    for (int pass = 0; pass < kPasses; ++pass) ++next[static_cast<std::size_t>(pass)][digit(key, pass)];
+    for (int pass = 0; pass < kPasses; ++pass)
+      ++next[static_cast<std::size_t>(pass)][digit(key, pass)];
   }
   scratch.resize(keys.size());
   std::span<std::uint64_t> from = keys;

@@ -54,15 +54,15 @@ class TokenChooser {
   float max_ = 0.0F;
   float temperature_ = 1.0F;
   float inverse_temperature_ = 1.0F;
-  float ceiling_ = 0.0F;                   // candidates are the ids with logit >= ceiling_
+  float ceiling_ = 0.0F;  // candidates are the ids with logit >= ceiling_
   int num_segments_ = 0;
 };
 
 /// The first id in order. logits: [vocab], not empty, no NaN.
 TokenId best_token(std::span<const float> logits);
 
-/// The token's log-probability, logit - log_sum_exp in float32; with num_logprobs >= 0 also its rank
-/// (1 + the number of ids before it in order) and the num_logprobs first ids in order.
+/// The token's log-probability, logit - log_sum_exp in float32; with num_logprobs >= 0 also its
+/// rank (1 + the number of ids before it in order) and the num_logprobs first ids in order.
 ScoredToken score_token(std::span<const float> logits, float log_sum_exp, TokenId token,
                         int num_logprobs);
 

@@ -30,7 +30,9 @@ void OutputEstimate::sequence_ended(int num_generated, int max_tokens) {
   fraction_ += (used - fraction_) / (kPriorWeight + num_seen_);
 }
 
-void OutputEstimate::blocks_ran_out() { fraction_ = std::min(1.0, fraction_ + kStepBack); }
+void OutputEstimate::blocks_ran_out() {
+  fraction_ = std::min(1.0, fraction_ + kStepBack);
+}
 
 int OutputEstimate::remaining(int num_generated, int max_tokens) const {
   const int allowed = std::max(0, max_tokens - num_generated);
@@ -51,7 +53,9 @@ std::vector<KvProjection::Item>::iterator KvProjection::insert(Item item) {
   return sequences_.insert(place, item);
 }
 
-void KvProjection::add(int num_tokens, int remaining) { insert({num_tokens, remaining}); }
+void KvProjection::add(int num_tokens, int remaining) {
+  insert({num_tokens, remaining});
+}
 
 std::int64_t KvProjection::peak_blocks() const {
   std::int64_t peak = 0;
@@ -81,16 +85,22 @@ int prefill_rows(const SchedulerLimits& limits, const Workload& workload, int nu
   const double target = std::min(slots, sequences_in_blocks(limits, workload, 0.5));
   const double decode_rows = target / limits.num_micro_batches;
   const double ratio = workload.num_prompt_tokens / std::max(1.0, workload.num_output_tokens);
-  double rows = std::ceil(decode_rows * ratio);
-  // While few sequences decode, the step is filled up to where rows are cheapest.
-  rows = std::max(rows, static_cast<double>(limits.efficient_rows - num_decode_rows));
-  // What fits as a whole has no steady mix to keep: the sooner all decode, the fuller the steps. A
-  // quarter of the pipeline's depth at a time keeps the filling of the pipeline short.
-  if (workload.num_sequences <= slots && workload.num_sequences <= sequences_in_blocks(limits, workload, 1.0)) {
+  double rows = decode_rows * ratio;
+  const bool all_fit = workload.num_sequences <= slots &&
+                       workload.num_sequences <= sequences_in_blocks(limits, workload, 1.0);
+  if (all_fit) {
+    // No steady mix to keep: the sooner all decode, the fuller the steps. A quarter of the
+    // pipeline's depth at a time keeps the filling of the pipeline short.
     const double spread = 4.0 * limits.num_micro_batches;
-    rows = std::max(rows, std::ceil(static_cast<double>(workload.num_uncomputed_tokens) / spread));
+    rows = std::max(rows, static_cast<double>(workload.num_uncomputed_tokens) / spread);
+    rows = std::max<double>(rows, limits.efficient_rows - num_decode_rows);
+  } else {
+    // While few sequences decode, the step is filled up to where rows are cheapest, but not beyond
+    // the steady total, since what is admitted too early leaves a gap later.
+    const double filled = std::min<double>(limits.efficient_rows, decode_rows + rows);
+    rows = std::max(rows, filled - num_decode_rows);
   }
-  return static_cast<int>(std::clamp(rows, 1.0, static_cast<double>(room)));
+  return static_cast<int>(std::clamp(std::ceil(rows), 1.0, static_cast<double>(room)));
 }
 
 }  // namespace headrace

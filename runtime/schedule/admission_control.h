@@ -1,9 +1,9 @@
 // How fast prompts enter: the arithmetic behind Scheduler's choice, without its state.
 //
-// A pipeline is full when all its micro-batches cost the same. Decode rows are divided evenly; prompt
-// rows should come at the rate at which decodes use up sequences, so that each step has the same mix
-// from the first to the last hour of a job: p = d * R rows a step beside d decode rows, where R is the
-// number of prompt tokens for each generated one.
+// A pipeline is full when all its micro-batches cost the same. Decode rows are divided evenly;
+// prompt rows should come at the rate at which decodes use up sequences, so that each step has the
+// same mix from the first to the last hour of a job: p = d * R rows a step beside d decode rows,
+// where R is the number of prompt tokens for each generated one.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ class OutputEstimate {
   int num_seen_ = 0;
 };
 
-/// Blocks the running sequences will hold at their worst moment, when all advance by a token a round
-/// and each frees its blocks once its remaining tokens are generated.
+/// Blocks the running sequences will hold at their worst moment, when all advance by a token a
+/// round and each frees its blocks once its remaining tokens are generated.
 class KvProjection {
  public:
   KvProjection(int block_tokens, int max_num_seqs);
@@ -56,9 +56,9 @@ class KvProjection {
 /// Sums over all sequences that wait or run.
 struct Workload {
   std::int64_t num_sequences = 0;
-  std::int64_t num_prompt_tokens = 0;     // whole prompts, computed or not
-  double num_output_tokens = 0;           // expected, over whole lives
-  std::int64_t num_uncomputed_tokens = 0; // still to be prefilled
+  std::int64_t num_prompt_tokens = 0;      // whole prompts, computed or not
+  double num_output_tokens = 0;            // expected, over whole lives
+  std::int64_t num_uncomputed_tokens = 0;  // still to be prefilled
 };
 
 /// Prompt rows for a step that has num_decode_rows; at most max_rows - num_decode_rows.

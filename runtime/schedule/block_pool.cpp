@@ -23,7 +23,9 @@ std::optional<BlockId> BlockPool::try_allocate() {
   return block;
 }
 
-void BlockPool::share(BlockId block) { ++owners_in_use(block); }
+void BlockPool::share(BlockId block) {
+  ++owners_in_use(block);
+}
 
 void BlockPool::release(BlockId block) {
   if (--owners_in_use(block) == 0) free_.push_back(block);

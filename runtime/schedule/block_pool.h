@@ -24,7 +24,8 @@ class BlockPool {
   /// One more owner for a block in use. Throws std::logic_error for a free or unknown one.
   void share(BlockId block);
 
-  /// One owner less; the last one frees the block. Throws std::logic_error for a free or unknown one.
+  /// One owner less; the last one frees the block. Throws std::logic_error for a free or unknown
+  /// one.
   void release(BlockId block);
 
   int num_owners(BlockId block) const { return num_owners_.at(static_cast<std::size_t>(block)); }

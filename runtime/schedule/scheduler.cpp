@@ -11,58 +11,19 @@
 
 #include "runtime/schedule/admission_control.h"
 #include "runtime/schedule/block_pool.h"
+#include "runtime/schedule/scheduler_input.h"
 #include "runtime/schedule/sequence.h"
 
 // Why a slot and its blocks are free at once, although steps in flight still use them: every stage
-// executes plans in the order of next(), and a plan names only what was free when it was made. So at
-// each stage the last row of the old owner comes before the release, and the release before the first
-// row of the new one. Results are matched with sequences by the record of their step, never by slot,
-// so a slot's next owner does not receive what the last one left in flight.
+// executes plans in the order of next(), and a plan names only what was free when it was made. So
+// at each stage the last row of the old owner comes before the release, and the release before the
+// first row of the new one. Results are matched with sequences by the record of their step, never
+// by slot, so a slot's next owner does not receive what the last one left in flight.
 namespace headrace {
 namespace {
 
-int ceil_div(int a, int b) { return (a + b - 1) / b; }
-
-void check_limits(const SchedulerLimits& limits) {
-  const auto check = [](bool good, const char* name, const std::string& value, const char* accepted) {
-    if (good) return;
-    throw std::invalid_argument(std::string("scheduler: ") + name + " is " + value + ", must be " +
-                                accepted);
-  };
-  const auto at_least_one = [&](const char* name, int value) {
-    check(value >= 1, name, std::to_string(value), "at least 1");
-  };
-  at_least_one("num_micro_batches", limits.num_micro_batches);
-  at_least_one("max_num_seqs", limits.max_num_seqs);
-  at_least_one("max_rows", limits.max_rows);
-  at_least_one("efficient_rows", limits.efficient_rows);
-  at_least_one("num_blocks", limits.num_blocks);
-  at_least_one("block_tokens", limits.block_tokens);
-  at_least_one("max_model_len", limits.max_model_len);
-  const std::size_t min_bytes = Scheduler::min_plan_bytes(limits);
-  check(limits.max_plan_bytes == 0 || limits.max_plan_bytes >= min_bytes, "max_plan_bytes",
-        std::to_string(limits.max_plan_bytes),
-        ("0 or at least " + std::to_string(min_bytes)).c_str());
-}
-
-void check_sequence(const NewSequence& sequence) {
-  const auto refuse = [&](const std::string& why) {
-    throw std::invalid_argument("sequence " + std::to_string(sequence.id) + ": " + why);
-  };
-  const auto num_tokens = static_cast<std::int64_t>(sequence.tokens.size());
-  if (sequence.num_prompt_tokens < 1 || sequence.num_prompt_tokens > num_tokens) {
-    refuse("num_prompt_tokens is " + std::to_string(sequence.num_prompt_tokens) +
-           ", must be from 1 to the number of tokens, " + std::to_string(num_tokens));
-  }
-  if (sequence.max_tokens < num_tokens - sequence.num_prompt_tokens) {
-    refuse("max_tokens is " + std::to_string(sequence.max_tokens) +
-           ", must not be below the number of tokens generated earlier");
-  }
-  if (sequence.params.logit_bias.size() > std::size_t{kMaxLogitBias} ||
-      sequence.params.banned_before_min.size() > std::size_t{kMaxStopIds}) {
-    refuse("at most " + std::to_string(kMaxLogitBias) + " logit biases and " +
-           std::to_string(kMaxStopIds) + " banned ids can travel");
-  }
+int ceil_div(int a, int b) {
+  return (a + b - 1) / b;
 }
 
 // Rows of one sequence in a step in flight.
@@ -70,7 +31,7 @@ struct PlannedRows {
   std::shared_ptr<Sequence> sequence;
   Slot slot = 0;
   int first_position = 0;
-  int num_scores = 0;   // scored rows that have a following token
+  int num_scores = 0;  // scored rows that have a following token
   bool has_result = false;
   bool sample = false;
   bool complete = false;  // the sequence's known tokens end here
@@ -145,23 +106,6 @@ Scheduler::Scheduler(const SchedulerLimits& limits) {
 
 Scheduler::~Scheduler() = default;
 
-std::size_t Scheduler::min_plan_bytes(const SchedulerLimits& limits) {
-  const auto num_seqs = static_cast<std::size_t>(limits.max_num_seqs);
-  const auto max_rows = static_cast<std::size_t>(limits.max_rows);
-  StepPlan plan;
-  plan.released.resize(num_seqs);
-  plan.entries.resize(std::min(num_seqs, max_rows));
-  plan.tokens.resize(max_rows);
-  plan.following.resize(plan.entries.size());
-  // Each entry may begin in the middle of a block, and no entry has more blocks than rows.
-  plan.new_blocks.resize(std::min(
-      max_rows, max_rows / static_cast<std::size_t>(limits.block_tokens) + plan.entries.size()));
-  plan.admitted.resize(1);
-  plan.admitted[0].params.logit_bias.resize(std::size_t{kMaxLogitBias});
-  plan.admitted[0].params.banned_before_min.resize(std::size_t{kMaxStopIds});
-  return encoded_bytes(plan);
-}
-
 bool Scheduler::add(NewSequence sequence) {
   State& s = *state_;
   check_sequence(sequence);
@@ -216,8 +160,8 @@ std::optional<StepPlan> Scheduler::next() {
   return plan;
 }
 
-// Every step takes its even share of all decodes, in flight or not, from one queue. Sequences are not
-// bound to micro-batches: shares stay even while sequences end at random.
+// Every step takes its even share of all decodes, in flight or not, from one queue. Sequences are
+// not bound to micro-batches: shares stay even while sequences end at random.
 void Scheduler::State::plan_decode_rows(StepPlan& plan, StepRecord& record) {
   int wanted = std::min(ceil_div(num_decoding, limits.num_micro_batches), limits.max_rows);
   std::size_t num_kept = 0;
@@ -237,8 +181,8 @@ void Scheduler::State::plan_decode_rows(StepPlan& plan, StepRecord& record) {
   std::erase_if(ready, [](const Sequence* s) { return s->phase != SequencePhase::kDecode; });
 }
 
-// Several chunks of one prompt may be in flight: stages execute steps in order, so a chunk finds the
-// keys and values of the chunks before it.
+// Several chunks of one prompt may be in flight: stages execute steps in order, so a chunk finds
+// the keys and values of the chunks before it.
 void Scheduler::State::plan_prefill_rows(StepPlan& plan, StepRecord& record) {
   int rows = prefill_rows(limits, workload(), plan.num_rows());
   std::size_t num_done = 0;
@@ -320,13 +264,14 @@ Workload Scheduler::State::workload() const {
   sum.num_prompt_tokens = num_alive_prompt_tokens;
   sum.num_output_tokens = estimate.fraction() * static_cast<double>(num_alive_max_tokens);
   sum.num_uncomputed_tokens = num_waiting_tokens;
-  for (const Sequence* sequence : prefilling) sum.num_uncomputed_tokens += sequence->num_uncomputed();
+  for (const Sequence* sequence : prefilling)
+    sum.num_uncomputed_tokens += sequence->num_uncomputed();
   return sum;
 }
 
-// Plans the next rows of a prompt, at most max_rows; returns how many. A chunk is scored as a whole or
-// not at all: it ends where the scores begin (after a preemption) and, when generated tokens follow,
-// before the prompt's last position, whose following token was not the request's.
+// Plans the next rows of a prompt, at most max_rows; returns how many. A chunk is scored as a whole
+// or not at all: it ends where the scores begin (after a preemption) and, when generated tokens
+// follow, before the prompt's last position, whose following token was not the request's.
 int Scheduler::State::plan_chunk(Sequence& sequence, int max_rows, StepPlan& plan,
                                  StepRecord& record) {
   StepEntry entry;
@@ -386,8 +331,8 @@ void Scheduler::State::plan_rows(Sequence& sequence, StepEntry entry, StepPlan& 
   sequence.last_step = plan.id;
 }
 
-// Makes sure that the block of the sequence's next position is there, if need be by preempting those
-// behind it in the queue. False where it must wait.
+// Makes sure that the block of the sequence's next position is there, if need be by preempting
+// those behind it in the queue. False where it must wait.
 //
 // No livelock: a sequence loses its blocks only to one before it in the queue, so the first of all
 // that run never does; it finds a block once those behind it have given theirs, and it ends.
@@ -409,14 +354,15 @@ bool Scheduler::State::has_block_for_next_row(Sequence& sequence, StepId step) {
 Sequence* Scheduler::State::last_in_queue(const Sequence& after, StepId step) {
   Sequence* last = nullptr;
   for (Sequence* sequence : running) {
-    if (sequence == nullptr || sequence->last_step == step || sequence->key <= after.key) continue;
-    if (last == nullptr || sequence->key > last->key) last = sequence;
+    if (sequence == nullptr || sequence->last_step == step || !(after.key < sequence->key))
+      continue;
+    if (last == nullptr || last->key < sequence->key) last = sequence;
   }
   return last;
 }
 
-// Back to its old place in the queue, with all its tokens; their keys and values are computed again.
-// Random numbers and penalties follow from positions, so its next tokens are the same.
+// Back to its old place in the queue, with all its tokens; their keys and values are computed
+// again. Random numbers and penalties follow from positions, so its next tokens are the same.
 void Scheduler::State::preempt(Sequence& sequence) {
   give_back_slot(sequence);
   sequence.phase = SequencePhase::kWaiting;
@@ -427,7 +373,8 @@ void Scheduler::State::preempt(Sequence& sequence) {
   preempted_now = true;
 }
 
-// Frees slot and blocks of a running sequence. It may stay in `ready`, whose reader checks the phase.
+// Frees slot and blocks of a running sequence. It may stay in `ready`, whose reader checks the
+// phase.
 void Scheduler::State::give_back_slot(Sequence& sequence) {
   if (sequence.phase == SequencePhase::kDecode) --num_decoding;
   if (sequence.phase == SequencePhase::kPrefill) std::erase(prefilling, &sequence);
@@ -490,8 +437,10 @@ std::vector<SequenceEvent> Scheduler::complete(const StepResult& result) {
     if (sequence.phase == SequencePhase::kEnded) continue;
     SequenceEvent event;
     event.id = sequence.id;
-    if (entry != nullptr) s.take_scores(sequence, *entry, event);
-    if (rows.sample) s.take_token(sequence, entry->token, event);
+    if (entry != nullptr) {
+      s.take_scores(sequence, *entry, event);
+      if (rows.sample) s.take_token(sequence, entry->token, event);
+    }
     if (rows.complete && !rows.sample) event.finish = FinishReason::kLength;
     if (event.finish != FinishReason::kNone) s.end(sequence);
     if (event.has_token || event.finish != FinishReason::kNone || !event.prompt_scores.empty()) {
@@ -529,7 +478,9 @@ void Scheduler::State::take_token(Sequence& sequence, const ScoredToken& token,
   }
 }
 
-bool Scheduler::idle() const { return state_->alive.empty() && state_->in_flight.empty(); }
+bool Scheduler::idle() const {
+  return state_->alive.empty() && state_->in_flight.empty();
+}
 
 SchedulerStats Scheduler::stats() const {
   const State& s = *state_;

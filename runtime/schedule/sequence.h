@@ -1,9 +1,9 @@
 // What the head knows of one sequence from add() to its end.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <memory>
+#include <tuple>
 #include <vector>
 
 #include "runtime/schedule/scheduler.h"
@@ -14,7 +14,10 @@ namespace headrace {
 struct QueueKey {
   int priority = 0;
   std::int64_t order = 0;
-  auto operator<=>(const QueueKey&) const = default;
+
+  bool operator<(const QueueKey& other) const {
+    return std::tie(priority, order) < std::tie(other.priority, other.order);
+  }
 };
 
 enum class SequencePhase : std::uint8_t {
@@ -36,13 +39,13 @@ struct Sequence : std::enable_shared_from_this<Sequence> {
   SamplingParams params;
 
   Slot slot = -1;
-  std::vector<BlockId> blocks;      // owned, in table order
-  int num_blocks_sent = 0;          // of them, those that stages know
-  int num_computed = 0;             // leading positions whose rows are planned since admission
-  int num_computed_before = 0;      // the most it was before a preemption
-  int num_scored = 0;               // prompt positions whose scores were handed out
-  int num_steps_in_flight = 0;      // steps with rows of this sequence
-  StepId last_step = -1;            // the latest of them
+  std::vector<BlockId> blocks;  // owned, in table order
+  int num_blocks_sent = 0;      // of them, those that stages know
+  int num_computed = 0;         // leading positions whose rows are planned since admission
+  int num_computed_before = 0;  // the most it was before a preemption
+  int num_scored = 0;           // prompt positions whose scores were handed out
+  int num_steps_in_flight = 0;  // steps with rows of this sequence
+  StepId last_step = -1;        // the latest of them
 
   int num_tokens() const { return static_cast<int>(tokens.size()); }
   int num_generated() const { return num_tokens() - num_prompt_tokens; }

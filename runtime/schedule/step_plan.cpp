@@ -20,7 +20,9 @@ constexpr std::size_t kAdmissionBytes = 80;
 constexpr std::size_t kBiasBytes = 8;
 constexpr std::size_t kEntryBytes = 20;
 
-std::uint32_t count_of(std::size_t size) { return static_cast<std::uint32_t>(size); }
+std::uint32_t count_of(std::size_t size) {
+  return static_cast<std::uint32_t>(size);
+}
 
 void put_admission(ByteWriter& writer, const Admission& admission) {
   const SamplingParams& params = admission.params;
@@ -49,9 +51,12 @@ void put_admission(ByteWriter& writer, const Admission& admission) {
   writer.put_all(std::span<const TokenId>(params.banned_before_min));
 }
 
-bool in_range(float value, float low, float high) { return value >= low && value <= high; }
+bool in_range(float value, float low, float high) {
+  return value >= low && value <= high;
+}
 
-void check_ascending_ids(const ByteReader& reader, std::span<const TokenId> ids, const char* field) {
+void check_ascending_ids(const ByteReader& reader, std::span<const TokenId> ids,
+                         const char* field) {
   TokenId before = -1;
   for (const TokenId id : ids) {
     reader.require(id > before, field, "must be ascending ids from 0");
@@ -173,8 +178,10 @@ void check_sums(const ByteReader& reader, const StepPlan& plan) {
     num_scored += entry.score ? 1 : 0;
   }
   reader.require(num_rows == plan.tokens.size(), "tokens", "must be one a row of the entries");
-  reader.require(num_blocks == plan.new_blocks.size(), "new_blocks", "must be as many as entries take");
-  reader.require(num_scored == plan.following.size(), "following", "must be one an entry with score");
+  reader.require(num_blocks == plan.new_blocks.size(), "new_blocks",
+                 "must be as many as entries take");
+  reader.require(num_scored == plan.following.size(), "following",
+                 "must be one an entry with score");
 }
 
 }  // namespace
@@ -184,7 +191,9 @@ std::size_t encoded_bytes(const Admission& admission) {
          sizeof(TokenId) * admission.params.banned_before_min.size();
 }
 
-std::size_t encoded_bytes(const StepEntry&) { return kEntryBytes; }
+std::size_t encoded_bytes(const StepEntry&) {
+  return kEntryBytes;
+}
 
 std::size_t encoded_bytes(const StepPlan& plan) {
   std::size_t bytes = kHeaderBytes + kEntryBytes * plan.entries.size();

@@ -1,5 +1,5 @@
-// Little-endian bytes in and out of step messages. The reader checks every length before it uses it,
-// and names the field when something is wrong.
+// Little-endian bytes in and out of step messages. The reader checks every length before it uses
+// it, and names the field when something is wrong.
 #pragma once
 
 #include <bit>
@@ -13,7 +13,8 @@
 
 namespace headrace {
 
-static_assert(std::endian::native == std::endian::little, "messages are copied as they lie in memory");
+static_assert(std::endian::native == std::endian::little,
+              "messages are copied as they lie in memory");
 
 /// Appends plain values to a byte vector.
 class ByteWriter {

@@ -10,8 +10,8 @@ void expect_words(PhiloxCounter counter, std::uint64_t key, PhiloxCounter expect
   for (int i = 0; i < 4; ++i) EXPECT_EQ(words.word[i], expected.word[i]) << i;
 }
 
-// Known answers for philox4x32, 10 rounds, from the Random123 distribution (kat_vectors). Keys there
-// are two words, low first.
+// Known answers for philox4x32, 10 rounds, from the Random123 distribution (kat_vectors). Keys
+// there are two words, low first.
 TEST(Philox, GivesTheKnownAnswers) {
   expect_words({{0, 0, 0, 0}}, 0, {{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}});
   expect_words({{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}}, 0xffffffffffffffffULL,

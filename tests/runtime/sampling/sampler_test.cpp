@@ -4,8 +4,9 @@
 
 #include <cmath>
 #include <random>
+#include <thread>
 
-#include "runtime/sampling/exponential.h"
+#include "kernels/thread_pool.h"
 #include "runtime/sampling/token_choice.h"
 
 namespace headrace {
@@ -65,7 +66,6 @@ struct Fixture {
       }
       statistics.push_back({max, static_cast<float>(std::log(sum))});
     }
-    const std::vector<float> before = logits;
     const TensorView view{reinterpret_cast<std::byte*>(logits.data()),
                           static_cast<std::int64_t>(logits.size()) / kVocab, kVocab,
                           DType::kFloat32};
@@ -149,7 +149,8 @@ std::vector<float> changed_logits(std::vector<float> logits, const SamplingParam
                                   const std::vector<TokenId>& tokens, int num_prompt) {
   const int num_generated = static_cast<int>(tokens.size()) - num_prompt;
   if (num_generated < params.min_tokens) {
-    for (const TokenId id : params.banned_before_min) logits[static_cast<std::size_t>(id)] = -INFINITY;
+    for (const TokenId id : params.banned_before_min)
+      logits[static_cast<std::size_t>(id)] = -INFINITY;
   }
   for (const auto& [id, bias] : params.logit_bias) logits[static_cast<std::size_t>(id)] += bias;
   for (int id = 0; id < kVocab; ++id) {
@@ -292,6 +293,57 @@ TEST(Sampler, NamesTheRowsWhoseLogitsAreNeeded) {
   entry(0, 4, true, false);
   plan.following = {9, -1};
   EXPECT_EQ(Sampler::rows_with_logits(plan), (std::vector<std::int32_t>{0, 4, 5, 6, 11}));
+}
+
+// Runs tasks on threads of their own.
+class TestPool : public ThreadPool {
+ public:
+  int num_threads() const override { return 4; }
+  void parallel_for(int num_tasks, const std::function<void(int)>& task) override {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < num_tasks; ++i) threads.emplace_back([&task, i] { task(i); });
+  }
+  void set_poll(std::function<void()>) override {}
+};
+
+TEST(Sampler, ThreadsChangeNothing) {
+  constexpr int kSlots = 40;
+  TestPool pool;
+  Sampler alone(kSlots, kVocab);
+  Sampler together(kSlots, kVocab, &pool);
+  std::mt19937 random(5);
+  for (int position = 0; position < 20; ++position) {
+    StepPlan plan;
+    for (Slot slot = 0; slot < kSlots; ++slot) {
+      StepEntry entry;
+      entry.slot = slot;
+      entry.first_position = position;
+      entry.num_rows = 1;
+      entry.sample = true;
+      plan.entries.push_back(entry);
+      plan.tokens.push_back(static_cast<TokenId>(random() % kVocab));
+      if (position > 0) continue;
+      Admission admission;
+      admission.slot = slot;
+      admission.num_prompt_tokens = 1;
+      admission.params.key = random();
+      admission.params.repetition_penalty = 1.2F;
+      plan.admitted.push_back(admission);
+    }
+    std::vector<float> logits(kSlots * kVocab);
+    for (float& logit : logits) logit = static_cast<float>(random() % 1000) / 200.0F;
+    const std::vector<float> before = logits;
+    const std::vector<RowStatistics> statistics(kSlots, {5.0F, 7.0F});
+    const TensorView view{reinterpret_cast<std::byte*>(logits.data()), kSlots, kVocab,
+                          DType::kFloat32};
+    std::vector<std::byte> bytes[2];
+    alone.begin(plan);
+    encode(alone.result(plan, view, statistics), bytes[0]);
+    together.begin(plan);
+    encode(together.result(plan, view, statistics), bytes[1]);
+    EXPECT_EQ(bytes[0], bytes[1]);
+    EXPECT_EQ(logits, before);
+  }
 }
 
 TEST(Sampler, RefusesWhatItCannotUse) {

@@ -26,7 +26,8 @@ std::vector<TokenId> ids_in_order(const std::vector<float>& logits) {
 }
 
 // The definition in token_choice.h, word by word: sort everything, then filter.
-TokenId plain_choice(const std::vector<float>& logits, const SamplingParams& params, float uniform) {
+TokenId plain_choice(const std::vector<float>& logits, const SamplingParams& params,
+                     float uniform) {
   const std::vector<TokenId> ids = ids_in_order(logits);
   if (params.temperature < 1e-5F) return ids[0];
   const float max = logits[static_cast<std::size_t>(ids[0])];
@@ -142,21 +143,21 @@ TEST(TokenChooser, ChoosesWhatThePlainDefinitionChooses) {
       const SamplingParams params = random_params(random, vocab);
       const float uniform = random_uniform(random);
       ASSERT_EQ(chooser.choose(logits, params, uniform), plain_choice(logits, params, uniform))
-          << "seed " << seed << " draw " << draw << " temperature " << params.temperature << " top_p "
-          << params.top_p << " top_k " << params.top_k << " min_p " << params.min_p << " uniform "
-          << uniform;
+          << "seed " << seed << " draw " << draw << " temperature " << params.temperature
+          << " top_p " << params.top_p << " top_k " << params.top_k << " min_p " << params.min_p
+          << " uniform " << uniform;
     }
   }
 }
 
 TEST(TokenChooser, DrawsInProportionToTheSoftMax) {
-  const std::vector<float> logits = {std::log(1.0F), std::log(4.0F), std::log(2.0F), std::log(3.0F)};
+  const std::vector<float> logits = {std::log(1.0F), std::log(4.0F), std::log(2.0F),
+                                     std::log(3.0F)};
   TokenChooser chooser(4);
   std::vector<int> counts(4, 0);
   constexpr int kDraws = 10000;
   for (int i = 0; i < kDraws; ++i) {
-    ++counts[static_cast<std::size_t>(
-        chooser.choose(logits, {}, static_cast<float>(i) / kDraws))];
+    ++counts[static_cast<std::size_t>(chooser.choose(logits, {}, static_cast<float>(i) / kDraws))];
   }
   EXPECT_NEAR(counts[0], 1000, 2);
   EXPECT_NEAR(counts[1], 4000, 2);
@@ -166,7 +167,8 @@ TEST(TokenChooser, DrawsInProportionToTheSoftMax) {
 
 TEST(TokenChooser, FiltersFollowEachOtherAsDefined) {
   // Probabilities 0.4, 0.3, 0.2, 0.1 for ids 3, 0, 2, 1.
-  const std::vector<float> logits = {std::log(3.0F), std::log(1.0F), std::log(2.0F), std::log(4.0F)};
+  const std::vector<float> logits = {std::log(3.0F), std::log(1.0F), std::log(2.0F),
+                                     std::log(4.0F)};
   TokenChooser chooser(4);
   const float almost_one = 1.0F - 0x1p-24F;
   const auto last_kept = [&](SamplingParams params) {
@@ -177,7 +179,7 @@ TEST(TokenChooser, FiltersFollowEachOtherAsDefined) {
   EXPECT_EQ(last_kept({.min_p = 0.6F}), 0);   // 0.3 / 0.4 stays, 0.2 / 0.4 goes
   EXPECT_EQ(last_kept({.top_p = 0.65F}), 0);  // 0.4 + 0.3
   EXPECT_EQ(last_kept({.top_p = 0.75F}), 2);
-  EXPECT_EQ(last_kept({.top_p = 0.1F}), 3);   // one at least
+  EXPECT_EQ(last_kept({.top_p = 0.1F}), 3);  // one at least
   // Of the three that top_k keeps, the first two hold 0.7 / 0.9 = 0.78.
   EXPECT_EQ(last_kept({.top_p = 0.75F, .top_k = 3}), 0);
   EXPECT_EQ(last_kept({.temperature = 0.0F}), 3);
@@ -221,7 +223,8 @@ TEST(ScoreToken, AgreesWithSortingEverything) {
     const int count = static_cast<int>(random() % 21U);
     const ScoredToken scored = score_token(logits, 1.5F, ids[place], count);
     ASSERT_EQ(scored.rank, static_cast<int>(place) + 1) << seed;
-    ASSERT_EQ(scored.top.size(), std::min<std::size_t>(static_cast<std::size_t>(count), ids.size()));
+    ASSERT_EQ(scored.top.size(),
+              std::min<std::size_t>(static_cast<std::size_t>(count), ids.size()));
     for (std::size_t i = 0; i < scored.top.size(); ++i) {
       ASSERT_EQ(scored.top[i].first, ids[i]) << seed;
       ASSERT_EQ(scored.top[i].second, logits[static_cast<std::size_t>(ids[i])] - 1.5F) << seed;
@@ -248,9 +251,9 @@ TEST(TokenChooser, CostsAFewPassesOverTheLogits) {
     EXPECT_GE(sum, 0);
     return std::chrono::duration<double, std::micro>(end - begin).count() / kDraws;
   };
-  std::printf("greedy %.1f us, temperature %.1f us, top_p %.1f us, top_k %.1f us\n",
-              us_per_draw({.temperature = 0.0F}), us_per_draw({}), us_per_draw({.top_p = 0.95F}),
-              us_per_draw({.top_k = 50}));
+  RecordProperty("greedy_us", std::to_string(us_per_draw({.temperature = 0.0F})));
+  RecordProperty("top_p_us", std::to_string(us_per_draw({.top_p = 0.95F})));
+  RecordProperty("top_k_us", std::to_string(us_per_draw({.top_k = 50})));
   // Sorting the vocabulary takes some 4000 us; the bound is wide for slow and busy machines.
   EXPECT_LT(us_per_draw({}), 2000.0);
 }

@@ -51,8 +51,9 @@ TEST(BlockPool, CountsNeverLeakWhateverTheOrderOfEvents) {
       const std::uint32_t choice = random() % 3;
       if (choice == 0) {
         const auto block = pool.try_allocate();
-        ASSERT_EQ(block.has_value(),
-                  static_cast<int>(std::set<BlockId>(owned.begin(), owned.end()).size()) < num_blocks);
+        ASSERT_EQ(
+            block.has_value(),
+            static_cast<int>(std::set<BlockId>(owned.begin(), owned.end()).size()) < num_blocks);
         if (block) owned.push_back(*block);
       } else if (!owned.empty()) {
         const std::size_t which = random() % owned.size();

@@ -1,6 +1,6 @@
-// A whole model for scheduler tests: it follows plans as a stage does, with a paged cache that holds
-// token ids instead of keys and values, and "predicts" by hashing what it reads back. A block used by
-// two sequences, a wrong table or a wrong position changes the tokens that come out.
+// A whole model for scheduler tests: it follows plans as a stage does, with a paged cache that
+// holds token ids instead of keys and values, and "predicts" by hashing what it reads back. A block
+// used by two sequences, a wrong table or a wrong position changes the tokens that come out.
 #pragma once
 
 #include <cstdint>
@@ -78,7 +78,8 @@ class FakeStage {
   }
 
   TokenId& cell(Slot slot, int position) {
-    const BlockId block = tables_[index(slot)].at(static_cast<std::size_t>(position / block_tokens_));
+    const BlockId block =
+        tables_[index(slot)].at(static_cast<std::size_t>(position / block_tokens_));
     return cache_.at(static_cast<std::size_t>(block) * static_cast<std::size_t>(block_tokens_) +
                      static_cast<std::size_t>(position % block_tokens_));
   }

@@ -1,5 +1,5 @@
-// A pipeline with a virtual clock: drives a scheduler's next() and complete() as the head does, with
-// stages whose time is linear in rows, and the LM head on the last.
+// A pipeline with a virtual clock: drives a scheduler's next() and complete() as the head does,
+// with stages whose time is linear in rows, and the LM head on the last.
 #pragma once
 
 #include <algorithm>
@@ -14,25 +14,25 @@ namespace headrace::testing {
 
 /// Seconds do not matter, ratios do: one row through one layer costs 1.
 struct PipelineCost {
-  std::vector<double> layers;      // of each stage; fractions are fine
-  double head = 8.0;               // LM head and sampling of one row, on the last stage
-  double min_rows = 24.0;          // fewer rows cost as much: reading the weights dominates
-  double step_overhead = 2.0;      // of a stage and step
+  std::vector<double> layers;  // of each stage; fractions are fine
+  double head = 8.0;           // LM head and sampling of one row, on the last stage
+  double min_rows = 24.0;      // fewer rows cost as much: reading the weights dominates
+  double step_overhead = 2.0;  // of a stage and step
 };
 
 struct SimulatedStep {
   int num_prefill_rows = 0;
   int num_decode_rows = 0;
-  int num_waiting = 0;             // sequences, when the step was made
+  int num_waiting = 0;  // sequences, when the step was made
   double issued = 0;
-  std::vector<double> begin;       // by stage
+  std::vector<double> begin;  // by stage
   std::vector<double> end;
 };
 
 struct Simulation {
   std::vector<SimulatedStep> steps;
-  std::vector<double> first_token;   // by sequence id: when it came back
-  std::vector<double> finished;      // by sequence id
+  std::vector<double> first_token;  // by sequence id: when it came back
+  std::vector<double> finished;     // by sequence id
   double makespan = 0;
 
   /// Share of [from, to) that an average stage computes.
@@ -56,8 +56,8 @@ inline double stage_time(const PipelineCost& cost, std::size_t stage, const Step
   return time + cost.head * static_cast<double>(num_sampled);
 }
 
-/// Runs until the scheduler is idle. Scheduler_ has next, complete, idle and stats. Sequence ids are
-/// 0 .. num_sequences - 1.
+/// Runs until the scheduler is idle. Scheduler_ has next, complete, idle and stats. Sequence ids
+/// are 0 .. num_sequences - 1.
 template <typename Scheduler_>
 Simulation simulate(Scheduler_& scheduler, const PipelineCost& cost, int num_sequences) {
   Simulation out;
@@ -90,7 +90,8 @@ Simulation simulate(Scheduler_& scheduler, const PipelineCost& cost, int num_seq
     StepResult result;
     result.id = in_flight.front().id;
     for (const StepEntry& entry : in_flight.front().entries) {
-      if (entry.sample) result.entries.push_back({entry.slot, entry.first_position, {}, true, {1, 0, 0, {}}});
+      if (entry.sample)
+        result.entries.push_back({entry.slot, entry.first_position, {}, true, {1, 0, 0, {}}});
     }
     in_flight.pop_front();
     for (const SequenceEvent& event : scheduler.complete(result)) {
@@ -109,9 +110,7 @@ class GreedyScheduler {
   GreedyScheduler(int num_micro_batches, int max_num_seqs, int max_rows)
       : num_micro_batches_(num_micro_batches), max_num_seqs_(max_num_seqs), max_rows_(max_rows) {}
 
-  void add(int num_prompt, int max_tokens) {
-    sequences_.push_back({num_prompt, max_tokens, 0, 0});
-  }
+  void add(int num_prompt, int max_tokens) { sequences_.push_back({num_prompt, max_tokens, 0, 0}); }
 
   std::optional<StepPlan> next() {
     if (static_cast<int>(in_flight_.size()) >= num_micro_batches_) return std::nullopt;

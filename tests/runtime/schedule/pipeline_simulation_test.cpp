@@ -53,7 +53,7 @@ PipelineCost balanced_cost(const Job& job) {
   return cost;
 }
 
-Simulation run(const Job& job) {
+Simulation run(const Job& job, SchedulerStats* stats = nullptr) {
   SchedulerLimits limits;
   limits.num_micro_batches = job.num_stages;
   limits.max_num_seqs = job.max_num_seqs;
@@ -69,7 +69,9 @@ Simulation run(const Job& job) {
     sequence.max_tokens = l.output;
     EXPECT_TRUE(scheduler.add(std::move(sequence)));
   }
-  return testing::simulate(scheduler, balanced_cost(job), job.num_sequences);
+  Simulation simulation = testing::simulate(scheduler, balanced_cost(job), job.num_sequences);
+  if (stats != nullptr) *stats = scheduler.stats();
+  return simulation;
 }
 
 Simulation run_greedy(const Job& job) {
@@ -89,24 +91,96 @@ double steady_utilisation(const Simulation& simulation) {
   return simulation.utilisation(from, to);
 }
 
-TEST(PipelineSimulation, Print) {
-  const auto show = [](const char* name, const Job& job) {
-    const Simulation a = run(job);
-    const Simulation b = run_greedy(job);
-    std::printf("%-28s ours steady %.3f whole %.3f time %.0f steps %zu | greedy steady %.3f whole %.3f time %.0f\n", name,
-                steady_utilisation(a), a.utilisation(0, a.makespan), a.makespan, a.steps.size(), steady_utilisation(b),
-                b.utilisation(0, b.makespan), b.makespan);
+constexpr Job kVaried = {.min_output = 16, .max_output = 240, .num_stages = 4};
+constexpr Job kLongPrompts = {
+    .min_prompt = 500, .max_prompt = 1500, .num_stages = 4, .num_blocks = 20000};
+constexpr Job kLongOutputs = {
+    .min_prompt = 16, .max_prompt = 112, .min_output = 256, .max_output = 768, .num_stages = 4};
+constexpr Job kFewBlocks = {.num_stages = 4, .num_blocks = 1000};
+
+TEST(PipelineSimulation, StagesStayBusyWhileTheMixIsSteady) {
+  EXPECT_GE(steady_utilisation(run({})), 0.97);
+  EXPECT_GE(steady_utilisation(run({.num_stages = 4})), 0.96);
+  EXPECT_GE(steady_utilisation(run({.num_stages = 8})), 0.96);
+  EXPECT_GE(steady_utilisation(run(kVaried)), 0.97);
+  EXPECT_GE(steady_utilisation(run(kLongPrompts)), 0.97);
+  EXPECT_GE(steady_utilisation(run(kLongOutputs)), 0.97);
+  EXPECT_GE(steady_utilisation(run(kFewBlocks)), 0.95);
+}
+
+TEST(PipelineSimulation, AGreedyQueueWaitsMoreAndTakesLonger) {
+  const auto expect_gain = [](const Job& job, double utilisation, double speed) {
+    const Simulation ours = run(job);
+    const Simulation greedy = run_greedy(job);
+    EXPECT_GT(steady_utilisation(ours), steady_utilisation(greedy) + utilisation);
+    EXPECT_GT(greedy.makespan, ours.makespan * speed);
   };
-  show("P2 32..256/128", {});
-  show("P2 vary out", {.min_output = 16, .max_output = 240});
-  show("P4 32..256/128", {.num_stages = 4});
-  show("P8 32..256/128", {.num_stages = 8});
-  show("P4 vary out", {.min_output = 16, .max_output = 240, .num_stages = 4});
-  show("P4 long in", {.min_prompt = 500, .max_prompt = 1500, .num_stages = 4, .num_blocks = 20000});
-  show("P4 long out", {.min_prompt = 16, .max_prompt = 112, .min_output = 256, .max_output = 768, .num_stages = 4, .num_blocks = 20000});
-  show("P4 few blocks", {.num_stages = 4, .num_blocks = 1000});
-  show("P2 5000", {.num_sequences = 5000});
-  show("P2 300", {.num_sequences = 300});
+  expect_gain({}, 0.04, 1.04);
+  expect_gain({.num_stages = 4}, 0.10, 1.12);
+  expect_gain({.num_stages = 8}, 0.20, 1.25);
+  expect_gain(kVaried, 0.30, 1.40);
+  expect_gain(kLongOutputs, 0.15, 1.10);
+}
+
+TEST(PipelineSimulation, StepsHaveTheSameMixFromTheFirstEndToTheLastAdmission) {
+  const Simulation simulation = run({.num_sequences = 3000});
+  const double from = *std::min_element(simulation.finished.begin(), simulation.finished.end());
+  std::vector<int> prefill;
+  for (const SimulatedStep& step : simulation.steps) {
+    if (step.issued < from || step.num_waiting == 0) continue;
+    prefill.push_back(step.num_prefill_rows);
+    EXPECT_NEAR(step.num_decode_rows, 128, 24);
+  }
+  // 144 prompt tokens for 128 generated: 1.125 * 128 = 144 rows beside 128 decodes.
+  std::sort(prefill.begin(), prefill.end());
+  EXPECT_NEAR(prefill[prefill.size() / 2], 144, 10);
+  EXPECT_GE(prefill[prefill.size() / 10], 100);
+  EXPECT_LE(prefill.back(), 160);
+}
+
+TEST(PipelineSimulation, NothingStarves) {
+  for (const Job& job : {Job{}, kVaried, kLongPrompts, kFewBlocks}) {
+    const Simulation simulation = run(job);
+    double before = 0;
+    for (std::size_t id = 0; id < simulation.finished.size(); ++id) {
+      ASSERT_GT(simulation.finished[id], 0) << id;
+      // First come, first served.
+      ASSERT_GE(simulation.first_token[id], before) << id;
+      before = simulation.first_token[id];
+    }
+  }
+}
+
+TEST(PipelineSimulation, BlocksThatRunShortCostLittle) {
+  SchedulerStats stats;
+  const Simulation simulation = run(kFewBlocks, &stats);
+  EXPECT_GE(simulation.utilisation(0, simulation.makespan), 0.94);
+  // Lengths are known here, so the projection leaves nothing to preempt.
+  EXPECT_EQ(stats.num_preemptions, 0);
+}
+
+TEST(PipelineSimulation, AJobThatFitsAsAWholeIsNotSpreadThin) {
+  // A greedy queue is near the best here: all prompts at once, then even decodes.
+  const Job job = {.num_sequences = 64};
+  EXPECT_LT(run(job).makespan, run_greedy(job).makespan * 1.02);
+}
+
+TEST(PipelineSimulation, ALonePromptIsCutSoThatAllStagesWork) {
+  const Job job = {.num_sequences = 1,
+                   .min_prompt = 1024,
+                   .max_prompt = 1024,
+                   .min_output = 1,
+                   .max_output = 1,
+                   .num_stages = 4};
+  EXPECT_LT(run(job).makespan, run_greedy(job).makespan * 0.75);
+}
+
+TEST(PipelineSimulation, RunsTheSameEveryTime) {
+  const Simulation first = run(kVaried);
+  const Simulation second = run(kVaried);
+  EXPECT_EQ(first.makespan, second.makespan);
+  EXPECT_EQ(first.finished, second.finished);
+  EXPECT_EQ(first.steps.size(), second.steps.size());
 }
 
 }  // namespace

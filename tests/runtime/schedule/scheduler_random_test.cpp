@@ -1,5 +1,5 @@
-// Random sequences, limits, stops and delays against the fake model: tokens and scores depend on none
-// of it, and every block comes back.
+// Random sequences, limits, stops and delays against the fake model: tokens and scores depend on
+// none of it, and every block comes back.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -147,7 +147,8 @@ std::uint64_t run_case(std::uint32_t seed, std::int64_t& num_preemptions) {
   while (num_left > 0 || !scheduler.idle()) {
     const std::uint32_t choice = random() % 8;
     if (choice == 0 && num_left > 0) {
-      // Short ones first teach the scheduler to expect little, so that later ones outgrow the blocks.
+      // Short ones first teach the scheduler to expect little, so that later ones outgrow the
+      // blocks.
       const bool is_early = num_left > num_sequences / 2;
       Expected next = random_sequence(random, num_left, seed % 2 == 0 && is_early ? 40 : 1);
       if (scheduler.add(next.given)) expected[num_left] = std::move(next);
@@ -163,10 +164,12 @@ std::uint64_t run_case(std::uint32_t seed, std::int64_t& num_preemptions) {
         check_plan(*plan, limits);
         std::vector<std::byte> bytes;
         encode(*plan, bytes);
-        for (const std::byte byte : bytes) hash = testing::mix(hash, std::to_integer<unsigned>(byte));
+        for (const std::byte byte : bytes)
+          hash = testing::mix(hash, std::to_integer<unsigned>(byte));
         in_flight.push_back(stage.execute(*plan));
         num_idle_turns = 0;
-      } else if (in_flight.empty() && scheduler.stats().num_waiting + scheduler.stats().num_running > 0) {
+      } else if (in_flight.empty() &&
+                 scheduler.stats().num_waiting + scheduler.stats().num_running > 0) {
         ADD_FAILURE() << "stuck with work to do, seed " << seed;
         return 0;
       }

@@ -341,8 +341,8 @@ TEST(Scheduler, PreemptionChangesNoToken) {
   limits.num_blocks = 12;
   limits.block_tokens = 4;
   Runner runner(limits);
-  // Sequences that stop early teach the scheduler to expect little; those that then go on to the end
-  // outgrow the blocks.
+  // Sequences that stop early teach the scheduler to expect little; those that then go on to the
+  // end outgrow the blocks.
   for (int i = 0; i < 40; ++i) {
     NewSequence sequence = sequence_of(i, 4, 28);
     sequence.stop_token_ids = {expected_tokens(sequence.tokens, 1)[0]};
@@ -360,6 +360,42 @@ TEST(Scheduler, PreemptionChangesNoToken) {
   EXPECT_TRUE(runner.scheduler.idle());
 }
 
+// A preempted sequence whose last row is still in flight gets room at once: it must wait for the
+// row.
+TEST(Scheduler, APreemptedSequenceWaitsForItsRowsInFlight) {
+  int num_waits = 0;
+  for (int num_micro_batches = 2; num_micro_batches <= 6; ++num_micro_batches) {
+    SchedulerLimits limits = small_limits();
+    limits.num_micro_batches = num_micro_batches;
+    limits.num_blocks = 12;
+    limits.block_tokens = 4;
+    Runner runner(limits);
+    for (int i = 0; i < 60; ++i) {
+      NewSequence sequence = sequence_of(i, 4, 28);
+      if (i < 40) sequence.stop_token_ids = {expected_tokens(sequence.tokens, 1)[0]};
+      ASSERT_TRUE(runner.scheduler.add(sequence));
+    }
+    std::vector<SequenceEvent> events;
+    SequenceId victim = -1;  // the last that has begun
+    while (runner.scheduler.stats().num_preemptions == 0) {
+      while (runner.scheduler.stats().num_preemptions == 0 && runner.issue()) {
+      }
+      if (runner.scheduler.stats().num_preemptions > 0) break;
+      for (SequenceEvent& event : runner.complete()) {
+        victim = std::max(victim, event.id);
+        events.push_back(std::move(event));
+      }
+    }
+    for (int i = 0; i < 60; ++i) {
+      if (i != victim) runner.scheduler.stop(i);
+    }
+    if (!runner.issue() && !runner.results.empty()) ++num_waits;
+    for (SequenceEvent& event : runner.run()) events.push_back(std::move(event));
+    EXPECT_EQ(tokens_of(events, victim), expected_tokens(sequence_of(victim, 4, 0).tokens, 28));
+  }
+  EXPECT_GT(num_waits, 0);
+}
+
 TEST(Scheduler, PlansStayWithinTheirBytes) {
   SchedulerLimits limits = small_limits();
   limits.max_num_seqs = 64;
@@ -370,7 +406,8 @@ TEST(Scheduler, PlansStayWithinTheirBytes) {
   Runner runner(limits);
   for (int i = 0; i < 100; ++i) {
     NewSequence sequence = sequence_of(i, 3, 3);
-    for (int id = 0; id < kMaxLogitBias / 2; ++id) sequence.params.logit_bias.emplace_back(id, 1.0F);
+    for (int id = 0; id < kMaxLogitBias / 2; ++id)
+      sequence.params.logit_bias.emplace_back(id, 1.0F);
     ASSERT_TRUE(runner.scheduler.add(sequence));
   }
   runner.run();
@@ -445,8 +482,8 @@ TEST(Scheduler, StaysFastWithALongQueue) {
   }
   const double us = std::chrono::duration<double, std::micro>(inside).count() / kSteps;
   RecordProperty("us_per_step", std::to_string(us));
-  std::printf("%.1f us a step\n", us);
-  // Generous, since other work shares the machine; anything that walks the queue takes milliseconds.
+  // Generous, since other work shares the machine; anything that walks the queue takes
+  // milliseconds.
   EXPECT_LT(us, 500.0);
 }
 

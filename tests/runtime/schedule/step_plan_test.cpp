@@ -191,7 +191,10 @@ TEST(StepPlan, NamesTheFieldThatContradicts) {
       {"new_blocks", [](StepPlan& p) { p.new_blocks[0] = -4; }},
       {"following", [](StepPlan& p) { p.following.clear(); }},
       {"following", [](StepPlan& p) { p.following[0] = -2; }},
-      {"released", [](StepPlan& p) { p.released = {2, 2}; }},
+      {"released",
+       [](StepPlan& p) {
+         p.released = {2, 2};
+       }},
       {"released", [](StepPlan& p) { p.released = {-1}; }},
       {"admitted slot", [](StepPlan& p) { p.admitted.push_back(p.admitted[0]); }},
       {"num_rows", [](StepPlan& p) { p.entries[0].num_rows = 0; }},
@@ -207,9 +210,8 @@ TEST(StepPlan, NamesTheFieldThatContradicts) {
       {"logit_bias", [](StepPlan& p) { p.admitted[0].params.logit_bias[1].first = 2; }},
       {"logit_bias", [](StepPlan& p) { p.admitted[0].params.logit_bias[1].second = INFINITY; }},
       {"banned_before_min", [](StepPlan& p) { p.admitted[0].params.banned_before_min[1] = 0; }},
-      {"num_banned_before_min", [](StepPlan& p) {
-         p.admitted[0].params.banned_before_min.resize(kMaxStopIds + 1);
-       }},
+      {"num_banned_before_min",
+       [](StepPlan& p) { p.admitted[0].params.banned_before_min.resize(kMaxStopIds + 1); }},
       {"num_logprobs", [](StepPlan& p) { p.admitted[0].params.num_logprobs = 21; }},
       {"num_prompt_logprobs", [](StepPlan& p) { p.admitted[0].params.num_prompt_logprobs = -2; }},
   };
@@ -261,11 +263,13 @@ void mutate(const std::vector<std::byte>& good, const Decode& decode, int num_se
 }
 
 TEST(StepPlan, DamagedBytesAreRefusedOrMeanWhatTheySay) {
-  mutate(bytes_of(full_plan()), [](const auto& bytes) { return decode_step_plan(bytes); }, 40000);
+  mutate(
+      bytes_of(full_plan()), [](const auto& bytes) { return decode_step_plan(bytes); }, 40000);
 }
 
 TEST(StepResult, DamagedBytesAreRefusedOrMeanWhatTheySay) {
-  mutate(bytes_of(full_result()), [](const auto& bytes) { return decode_step_result(bytes); }, 40000);
+  mutate(
+      bytes_of(full_result()), [](const auto& bytes) { return decode_step_result(bytes); }, 40000);
 }
 
 TEST(StepPlan, EveryTruncationIsRefused) {
