@@ -18,6 +18,7 @@ namespace {
 // One read: large enough to keep a parallel file system busy, small enough to stay in the cache of
 // the core that converts it. Reads after the first start at multiples of it.
 constexpr std::uint64_t kPieceBytes = std::uint64_t{4} << 20;
+constexpr std::uint64_t kMaxBlockBytes = 512;  // above that of any type
 
 std::int64_t rows_of(const StoredTensor& tensor) {
   return tensor.shape.size() == 2 ? tensor.shape.front() : 1;
@@ -141,7 +142,7 @@ void FileCheckpoint::read_stream(const StoredTensor& tensor, std::uint64_t begin
   std::uint64_t position = tensor.offset + begin;
   const std::uint64_t last = tensor.offset + end;
   std::uint64_t kept = 0;
-  buffer_.resize(std::max<std::size_t>(buffer_.size(), kPieceBytes + block_bytes));
+  buffer_.resize(std::max<std::size_t>(buffer_.size(), kPieceBytes + kMaxBlockBytes));
   while (position < last) {
     const std::uint64_t stop = std::min(last, (position / kPieceBytes + 1) * kPieceBytes);
     file.read(position, std::span(buffer_).subspan(kept, stop - position));

@@ -25,6 +25,11 @@ json parse_bounded(std::string_view text, const std::string& source) {
     }
     return true;
   };
+  // The parser would take a NUL for the end and not look at what follows.
+  const std::size_t nul = text.find('\0');
+  if (nul != std::string_view::npos) {
+    throw std::invalid_argument(fmt::format("{}: is not valid JSON at byte {}", source, nul + 1));
+  }
   try {
     return json::parse(text, refuse_depth);
   } catch (const json::parse_error& error) {

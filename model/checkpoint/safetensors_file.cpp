@@ -269,6 +269,11 @@ SafetensorsHeader read_safetensors_header(const InputFile& file) {
   std::string text(static_cast<std::size_t>(length), '\0');
   file.read(8, std::as_writable_bytes(std::span(text)));
   if (!text.starts_with('{')) fail(file, "the header does not start with '{'");
+  // The parser would take a NUL for the end and not look at what follows.
+  const std::size_t nul = text.find('\0');
+  if (nul != std::string::npos) {
+    fail(file, fmt::format("the header is not valid JSON at its byte {}", nul + 1));
+  }
   HeaderHandler handler(file);
   nlohmann::json::sax_parse(text, &handler);
   SafetensorsHeader header{handler.take(), 8 + length};

@@ -41,6 +41,9 @@ class TempDirectory {
 };
 
 inline void write_file(const std::filesystem::path& path, std::string_view bytes) {
+  // A new file: some file systems flush one that is truncated and written again.
+  std::error_code absent;
+  std::filesystem::remove(path, absent);
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   if (!file.flush()) throw std::runtime_error("cannot write " + path.string());
