@@ -101,6 +101,7 @@ struct JobStore::State {
   void open_fresh();
   void resume();
   void remove_traces();
+  void sweep();
   void end_finished_input() const;
   [[noreturn]] void refuse_finished_input(std::string_view what) const;
   JobSummary publish(const nlohmann::ordered_json& details);
@@ -185,10 +186,17 @@ void JobStore::State::open_finished() {
                     paths.summary(), difference));
   }
   check_size(paths.output, summary.output_bytes);
-  // What a kill in the last moments left behind.
-  files.remove(paths.partial());
+  sweep();
   finished = std::move(summary);
   state = JobState::kFinished;
+}
+
+// Removes what no finished job has: leftovers of a kill.
+void JobStore::State::sweep() {
+  for (const std::string& path : {options.paths.partial(), options.paths.journal()}) {
+    files.remove(path);
+    files.remove(temporary(path));
+  }
 }
 
 void JobStore::State::refuse_finished_input(std::string_view what) const {
@@ -362,7 +370,7 @@ JobSummary JobStore::State::publish(const nlohmann::ordered_json& details) {
   files.sync_directory(directory_of(paths.output));
   files.remove(paths.journal());
   files.sync_directory(directory_of(paths.journal()));
-  files.remove(paths.partial());
+  sweep();
   return summary;
 }
 
