@@ -18,10 +18,13 @@ std::size_t round_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-bool uses_huge_pages(std::size_t bytes) { return bytes >= kHugePage; }
+bool uses_huge_pages(std::size_t bytes) {
+  return bytes >= kHugePage;
+}
 
-// Straight from the kernel, which hands out zeros; the allocator could hand out used memory. Maps one
-// huge page more than needed and gives back what lies before the first boundary and behind the end.
+// Straight from the kernel, which hands out zeros; the allocator could hand out used memory. Maps
+// one huge page more than needed and gives back what lies before the first boundary and behind the
+// end.
 std::byte* map_huge(std::size_t bytes) {
   const std::size_t wanted = round_up(bytes, kHugePage);
   const std::size_t mapped = wanted + kHugePage;
@@ -59,7 +62,9 @@ Buffer::Buffer(std::size_t bytes) : bytes_(bytes) {
   std::memset(data_, 0, rounded);
 }
 
-Buffer::~Buffer() { release(data_, bytes_); }
+Buffer::~Buffer() {
+  release(data_, bytes_);
+}
 
 Buffer::Buffer(Buffer&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}

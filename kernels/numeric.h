@@ -1,7 +1,7 @@
 // Scalar arithmetic that every backend agrees on bit by bit: conversions between 16-bit and 32-bit
-// floats, exp and log. The vector twins (kernels/cpu/simd_math.h) do the same operations in the same
-// order. Everything is forced inline, because files with different instruction sets include it and
-// no out-of-line copy built for one of them may be linked into the others.
+// floats, exp and log. The vector twins (kernels/cpu/simd_math.h) do the same operations in the
+// same order. Everything is forced inline, because files with different instruction sets include it
+// and no out-of-line copy built for one of them may be linked into the others.
 #pragma once
 
 #include <bit>
@@ -35,17 +35,20 @@ namespace headrace {
   const std::uint32_t exponent = (value >> 10) & 0x1FU;
   const std::uint32_t mantissa = value & 0x3FFU;
   if (exponent == 31) return std::bit_cast<float>(sign | 0x7F800000U | (mantissa << 13));
-  if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
+  if (exponent != 0)
+    return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
   const float magnitude = static_cast<float>(mantissa) * 0x1p-24F;
   return sign == 0 ? magnitude : -magnitude;
 }
 
 // exp(x) = 2^n * exp(r) with n = round(x / ln 2) and |r| <= ln(2) / 2; exp(r) = 1 + r + r^2 * q(r).
 struct ExpConstants {
-  static constexpr float kLowest = -88.0F;   // n = -127: the factor 2^n is zero, and so is the result
-  static constexpr float kHighest = 89.0F;   // n = 128: the factor 2^n is infinite
+  static constexpr float kLowest =
+      -88.0F;  // n = -127: the factor 2^n is zero, and so is the result
+  static constexpr float kHighest = 89.0F;  // n = 128: the factor 2^n is infinite
   static constexpr float kLog2E = 1.44269504F;
-  static constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it leaves round(x) in the low bits
+  static constexpr float kRound =
+      12582912.0F;  // 1.5 * 2^23: adding it leaves round(x) in the low bits
   static constexpr float kLn2High = 0.693359375F;  // nine bits, so that n * kLn2High is exact
   static constexpr float kLn2Low = -2.12194440e-4F;
   // Chebyshev interpolation of q over [-ln(2)/2, ln(2)/2]; its relative error is below 2^-27.
@@ -76,7 +79,9 @@ struct ExpConstants {
 }
 
 /// x / (1 + exp(-x)).
-[[gnu::always_inline]] inline float silu_f32(float x) { return x / (1.0F + exp_f32(-x)); }
+[[gnu::always_inline]] inline float silu_f32(float x) {
+  return x / (1.0F + exp_f32(-x));
+}
 
 /// Natural logarithm of a positive normal number, good to about 1e-14. Own code, because the last
 /// bit of the C library's differs between its versions and between CPUs. Plain operations only.

@@ -11,7 +11,9 @@ std::string shape_text(std::int64_t rows, std::int64_t cols, DType dtype) {
          std::string(dtype_name(dtype));
 }
 
-[[noreturn]] void fail(const std::string& message) { throw std::invalid_argument(message); }
+[[noreturn]] void fail(const std::string& message) {
+  throw std::invalid_argument(message);
+}
 
 }  // namespace
 
@@ -68,8 +70,8 @@ void require_attention_shape(const AttentionShape& shape) {
          std::to_string(shape.num_kv_heads) + " key heads do not divide");
   }
   if (shape.head_dim < 2 || shape.head_dim % 2 != 0 || shape.head_dim > kMaxHeadDim) {
-    fail("attention: head_dim " + std::to_string(shape.head_dim) +
-         " has to be even, from 2 to " + std::to_string(kMaxHeadDim));
+    fail("attention: head_dim " + std::to_string(shape.head_dim) + " has to be even, from 2 to " +
+         std::to_string(kMaxHeadDim));
   }
   if (shape.rotary_dim < 0 || shape.rotary_dim % 2 != 0 || shape.rotary_dim > shape.head_dim) {
     fail("attention: rotary_dim " + std::to_string(shape.rotary_dim) +

@@ -16,11 +16,11 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kPollInterval = std::chrono::microseconds(50);
 
-// A worker that finds nothing to do first watches for work (the next operator of the same layer comes
-// within microseconds), then gives its core to whoever wants it between looks, then sleeps: a rank
-// that waits for its neighbour must not take cores from ranks that compute.
-constexpr int kWatchRounds = 200;   // about 10 us with the processor's pause
-constexpr int kYieldRounds = 200;   // about 50 us, less where others want the core
+// A worker that finds nothing to do first watches for work (the next operator of the same layer
+// comes within microseconds), then gives its core to whoever wants it between looks, then sleeps: a
+// rank that waits for its neighbour must not take cores from ranks that compute.
+constexpr int kWatchRounds = 200;  // about 10 us with the processor's pause
+constexpr int kYieldRounds = 200;  // about 50 us, less where others want the core
 
 void pause_briefly() {
 #if defined(__x86_64__)
@@ -31,7 +31,8 @@ void pause_briefly() {
 }
 
 // Own threads instead of OpenMP's: libgomp either spins for good or sleeps at once (tens of
-// microseconds an operator), offers no place to poll MPI, and knows nothing of other ranks on the node.
+// microseconds an operator), offers no place to poll MPI, and knows nothing of other ranks on the
+// node.
 //
 // A job is a ticket of 32 bits of job number and 32 bits of next task. A thread takes a task by
 // advancing the ticket it has read; that succeeds only if the job is still the same and still has

@@ -6,7 +6,9 @@
 
 namespace headrace {
 
-std::string_view cpu_features() { return "none"; }
+std::string_view cpu_features() {
+  return "none";
+}
 
 const KernelTable& choose_kernels(std::string_view isa, DType compute_dtype) {
   if (isa == "auto" || isa == "portable") return portable_kernels(compute_dtype);

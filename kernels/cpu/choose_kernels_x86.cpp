@@ -13,9 +13,9 @@ struct Features {
                 __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
   bool avx512_bf16 = avx512 && __builtin_cpu_supports("avx512bf16");
 
-  /// The instruction's rate differs: on Zen 4 it does twice the products of float32 multiply-adds; on
-  /// Emerald Rapids it starts every other cycle where two multiply-adds start every cycle, so that
-  /// two of those on expanded halves do twice its products.
+  /// The instruction's rate differs: on Zen 4 it does twice the products of float32 multiply-adds;
+  /// on Emerald Rapids it starts every other cycle where two multiply-adds start every cycle, so
+  /// that two of those on expanded halves do twice its products.
   bool fast_bf16_dot = avx512_bf16 && __builtin_cpu_is("amd");
 };
 

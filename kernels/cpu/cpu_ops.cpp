@@ -17,8 +17,8 @@
 namespace headrace {
 namespace {
 
-// Rows of a product that are packed at a time: with K up to a few thousand they stay in the L2 cache
-// while every panel passes by.
+// Rows of a product that are packed at a time: with K up to a few thousand they stay in the L2
+// cache while every panel passes by.
 constexpr std::int64_t kPackedRows = 240;
 
 // Elements of a row-wise operator that are worth a task of their own: about 10 us of work.
@@ -30,7 +30,9 @@ constexpr std::int64_t kProductsPerTask = 500'000;
 // Keys of a chunk of the online soft-max; tiles of attention never cross a multiple of it.
 constexpr std::int32_t kChunk = 64;
 
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
 
 struct AttentionTile {
   std::int32_t sequence;
@@ -80,8 +82,13 @@ class CpuOps final : public Ops {
     require_view(x, {.name = "rms_norm: x", .rows = out.rows, .cols = out.cols});
     require_view(out, {"rms_norm: out", out.rows, out.cols, dtype_});
     over_rows(x.rows, x.cols, [&](std::int64_t begin, std::int64_t end) {
-      kernels_.rms_norm({.x = x.f32(), .out = out.data, .weight = weight, .cols = x.cols,
-                         .eps = eps, .row_begin = begin, .row_end = end});
+      kernels_.rms_norm({.x = x.f32(),
+                         .out = out.data,
+                         .weight = weight,
+                         .cols = x.cols,
+                         .eps = eps,
+                         .row_begin = begin,
+                         .row_end = end});
     });
   }
 
@@ -89,7 +96,8 @@ class CpuOps final : public Ops {
     multiply(out, x, w, bias, Epilogue::kStore);
   }
 
-  void matmul_add(TensorView inout, ConstTensorView x, const Matrix& w, const float* bias) override {
+  void matmul_add(TensorView inout, ConstTensorView x, const Matrix& w,
+                  const float* bias) override {
     multiply(inout, x, w, bias, Epilogue::kAddTo);
   }
 
@@ -105,11 +113,15 @@ class CpuOps final : public Ops {
     over_rows(q_out.rows, qkv.cols, [&](std::int64_t begin, std::int64_t end) {
       for (const SequenceRows& sequence : sequences) {
         const std::int64_t from = std::max<std::int64_t>(begin - sequence.first_row, 0);
-        const std::int64_t to =
-            std::min<std::int64_t>(end - sequence.first_row, sequence.num_rows);
+        const std::int64_t to = std::min<std::int64_t>(end - sequence.first_row, sequence.num_rows);
         if (from >= to) continue;
-        kernels_.rope_and_store({.qkv = qkv.f32(), .cos_sin = cos_sin, .q_out = q_out.data,
-                                 .shape = shape, .kv = kv, .layout = layout, .sequence = sequence,
+        kernels_.rope_and_store({.qkv = qkv.f32(),
+                                 .cos_sin = cos_sin,
+                                 .q_out = q_out.data,
+                                 .shape = shape,
+                                 .kv = kv,
+                                 .layout = layout,
+                                 .sequence = sequence,
                                  .row_begin = static_cast<int>(from),
                                  .row_end = static_cast<int>(to)});
       }
@@ -126,10 +138,16 @@ class CpuOps final : public Ops {
     const KvLayout layout = make_kv_layout(shape, kv.block_tokens, dtype_);
     run(static_cast<std::int64_t>(tiles_.size()), [&](std::int64_t i) {
       const AttentionTile& tile = tiles_[static_cast<std::size_t>(i)];
-      kernels_.attention({.q = q.data, .out = out.data, .shape = shape, .kv = kv, .layout = layout,
+      kernels_.attention({.q = q.data,
+                          .out = out.data,
+                          .shape = shape,
+                          .kv = kv,
+                          .layout = layout,
                           .sequence = sequences[static_cast<std::size_t>(tile.sequence)],
-                          .kv_head = tile.kv_head, .head_begin = tile.head_begin,
-                          .head_end = tile.head_end, .row_begin = tile.row_begin,
+                          .kv_head = tile.kv_head,
+                          .head_begin = tile.head_begin,
+                          .head_end = tile.head_end,
+                          .row_begin = tile.row_begin,
                           .row_end = tile.row_end});
     });
   }
@@ -138,8 +156,11 @@ class CpuOps final : public Ops {
     require_view(gate_up, {.name = "silu_mul: gate_up", .rows = out.rows, .cols = 2 * out.cols});
     require_view(out, {"silu_mul: out", out.rows, out.cols, dtype_});
     over_rows(out.rows, 4 * out.cols, [&](std::int64_t begin, std::int64_t end) {
-      kernels_.silu_mul({.gate_up = gate_up.f32(), .out = out.data, .cols = out.cols,
-                         .row_begin = begin, .row_end = end});
+      kernels_.silu_mul({.gate_up = gate_up.f32(),
+                         .out = out.data,
+                         .cols = out.cols,
+                         .row_begin = begin,
+                         .row_end = end});
     });
   }
 
@@ -174,9 +195,8 @@ class CpuOps final : public Ops {
   void over_rows(std::int64_t rows, std::int64_t elements_per_row, const Body& body) {
     const std::int64_t per_task =
         std::max<std::int64_t>(1, kElementsPerTask / std::max<std::int64_t>(1, elements_per_row));
-    run(ceil_div(rows, per_task), [&](std::int64_t i) {
-      body(i * per_task, std::min(rows, (i + 1) * per_task));
-    });
+    run(ceil_div(rows, per_task),
+        [&](std::int64_t i) { body(i * per_task, std::min(rows, (i + 1) * per_task)); });
   }
 
   void multiply(const TensorView& out, const ConstTensorView& x, const Matrix& w, const float* bias,
@@ -211,7 +231,9 @@ class CpuOps final : public Ops {
     run(ceil_div(blocks, per_task), [&](std::int64_t task) {
       for (std::int64_t b = task * per_task; b < std::min(blocks, (task + 1) * per_task); ++b) {
         const std::int64_t begin = b * rows / blocks;
-        kernels_.pack({.x = x.data, .k = x.cols, .steps = matrix.steps(),
+        kernels_.pack({.x = x.data,
+                       .k = x.cols,
+                       .steps = matrix.steps(),
                        .first_row = first_row + begin,
                        .num_rows = static_cast<int>((b + 1) * rows / blocks - begin),
                        .packed = packed_rows() + begin * row_dwords});
@@ -219,16 +241,16 @@ class CpuOps final : public Ops {
     });
   }
 
-  // Small groups of panels, handed out as threads come free: a thread that loses its core to another
-  // process for a while holds up one group, not half of the product.
+  // Small groups of panels, handed out as threads come free: a thread that loses its core to
+  // another process for a while holds up one group, not half of the product.
   void multiply_packed(const PackedMatrix& matrix, const GemmArgs& whole) {
     constexpr std::int64_t kGroupPanels = 4;  // the widest tile
     const std::int64_t panels = matrix.num_panels();
     const std::int64_t products = kPanelColumns * matrix.k() * whole.rows;  // of one panel
     const std::int64_t worth = ceil_div(kProductsPerTask, std::max<std::int64_t>(1, products));
     const std::int64_t fair = panels / (std::int64_t{8} * pool_.num_threads());
-    const std::int64_t per_task = ceil_div(std::max({std::int64_t{1}, worth, fair}), kGroupPanels) *
-                                  kGroupPanels;
+    const std::int64_t per_task =
+        ceil_div(std::max({std::int64_t{1}, worth, fair}), kGroupPanels) * kGroupPanels;
     run(ceil_div(panels, per_task), [&](std::int64_t task) {
       GemmArgs part = whole;
       part.panel_begin = task * per_task;
@@ -237,7 +259,8 @@ class CpuOps final : public Ops {
     });
   }
 
-  // Query heads of one KV head that do not fit a tile are worked on in this many near-equal subsets.
+  // Query heads of one KV head that do not fit a tile are worked on in this many near-equal
+  // subsets.
   int head_subsets(const AttentionShape& shape) const {
     return static_cast<int>(ceil_div(shape.num_heads / shape.num_kv_heads, kernels_.tile_rows));
   }
@@ -247,14 +270,14 @@ class CpuOps final : public Ops {
     tiles_.clear();
     const int group = shape.num_heads / shape.num_kv_heads;
     const int subsets = head_subsets(shape);
-    const std::int32_t tile_positions =
-        std::max<std::int32_t>(1, kernels_.tile_rows / static_cast<std::int32_t>(ceil_div(group, subsets)));
+    const std::int32_t tile_positions = std::max<std::int32_t>(
+        1, kernels_.tile_rows / static_cast<std::int32_t>(ceil_div(group, subsets)));
     for (std::int32_t s = 0; s < std::ssize(sequences); ++s) {
       const SequenceRows& sequence = sequences[static_cast<std::size_t>(s)];
       for (std::int32_t begin = 0; begin < sequence.num_rows;) {
         const std::int32_t position = sequence.first_position + begin;
-        const std::int32_t end = std::min({begin + tile_positions, begin + kChunk - position % kChunk,
-                                           sequence.num_rows});
+        const std::int32_t end = std::min(
+            {begin + tile_positions, begin + kChunk - position % kChunk, sequence.num_rows});
         for (int kv_head = 0; kv_head < shape.num_kv_heads; ++kv_head) {
           for (int subset = 0; subset < subsets; ++subset) {
             tiles_.push_back({.sequence = s,
@@ -287,7 +310,8 @@ class CpuOps final : public Ops {
 
 std::unique_ptr<Ops> make_cpu_ops(DType compute_dtype, ThreadPool& pool, std::string_view isa) {
   if (compute_dtype == DType::kFloat16) {
-    throw std::invalid_argument("compute type float16 is not offered on the CPU: float32, bfloat16");
+    throw std::invalid_argument(
+        "compute type float16 is not offered on the CPU: float32, bfloat16");
   }
   return std::make_unique<CpuOps>(compute_dtype, pool, choose_kernels(isa, compute_dtype));
 }

@@ -4,8 +4,8 @@
 namespace headrace {
 namespace {
 
-// bfloat16 by the dot product instruction: per lane, the odd products first, then the even ones, two
-// fused multiply-adds that round to nearest even and flush denormals.
+// bfloat16 by the dot product instruction: per lane, the odd products first, then the even ones,
+// two fused multiply-adds that round to nearest even and flush denormals.
 struct DotBf16Format : SplitBf16Format<Avx512Lanes> {
   using L = Avx512Lanes;
   static constexpr int kDwordsPerStep = 1;
@@ -43,6 +43,8 @@ constexpr KernelTable kBFloat16 = make_kernel_table<DotBf16Format>("avx512_bf16"
 
 }  // namespace
 
-const KernelTable& avx512_bf16_kernels() { return kBFloat16; }
+const KernelTable& avx512_bf16_kernels() {
+  return kBFloat16;
+}
 
 }  // namespace headrace

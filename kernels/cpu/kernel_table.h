@@ -1,6 +1,6 @@
 // The seam between the CPU backend (plain code, built for any x86-64) and its kernels (one file per
-// instruction set). Kernels are plain functions over plain structs; each works on a range of rows or
-// panels, so that any thread can run any part.
+// instruction set). Kernels are plain functions over plain structs; each works on a range of rows
+// or panels, so that any thread can run any part.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ inline constexpr int kMaxTreeDepth = 12;
 struct PackArgs {
   const std::byte* x = nullptr;  // [rows, k] in the compute type
   std::int64_t k = 0;
-  std::int64_t steps = 0;        // dword steps: ceil(k / elements per dword)
+  std::int64_t steps = 0;  // dword steps: ceil(k / elements per dword)
   std::int64_t first_row = 0;
   int num_rows = 0;
   std::uint32_t* packed = nullptr;  // [steps, dwords per step, num_rows]
@@ -47,8 +47,8 @@ struct GemmArgs {
   std::int64_t panel_end = 0;
   const Segment* segments = nullptr;
   int num_segments = 0;
-  float* out = nullptr;           // [rows, n]
-  const float* bias = nullptr;    // [n] or null
+  float* out = nullptr;         // [rows, n]
+  const float* bias = nullptr;  // [n] or null
   Epilogue epilogue = Epilogue::kStore;
 };
 
@@ -78,7 +78,7 @@ struct RopeArgs {
   KvLayer kv;
   KvLayout layout;
   SequenceRows sequence;
-  int row_begin = 0;               // within the sequence
+  int row_begin = 0;  // within the sequence
   int row_end = 0;
 };
 
@@ -91,9 +91,9 @@ struct AttentionArgs {
   KvLayout layout;
   SequenceRows sequence;
   int kv_head = 0;
-  int head_begin = 0;            // query heads [head_begin, head_end)
+  int head_begin = 0;  // query heads [head_begin, head_end)
   int head_end = 0;
-  int row_begin = 0;             // within the sequence; rows times heads <= tile_rows
+  int row_begin = 0;  // within the sequence; rows times heads <= tile_rows
   int row_end = 0;
 };
 

@@ -1,5 +1,5 @@
-// Layout of one block of the KV cache, in dwords. A dword holds one float32, or two bfloat16 that lie
-// beside each other in the sum they enter: two dimensions of a key, two tokens of a value.
+// Layout of one block of the KV cache, in dwords. A dword holds one float32, or two bfloat16 that
+// lie beside each other in the sum they enter: two dimensions of a key, two tokens of a value.
 //
 //   block = [kv_heads] of: keys   [block_tokens / 16][head_dim / group][16 tokens]
 //                          values [block_tokens / group][value_stride]

@@ -1,4 +1,5 @@
-// Sixteen float32 lanes in two AVX2 registers. See simd_math.h for why this is an unnamed namespace.
+// Sixteen float32 lanes in two AVX2 registers. See simd_math.h for why this is an unnamed
+// namespace.
 #pragma once
 
 #include <immintrin.h>
@@ -123,7 +124,8 @@ struct Avx2Lanes {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
   }
   static __m256 round8(__m256 v) {
-    const __m256 flushed = _mm256_mul_ps(v, _mm256_set1_ps(1.0F));  // denormals to zero, NaN to quiet
+    const __m256 flushed =
+        _mm256_mul_ps(v, _mm256_set1_ps(1.0F));  // denormals to zero, NaN to quiet
     const __m256i bits = _mm256_castps_si256(flushed);
     const __m256i tie = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
     const __m256i rounded =

@@ -1,4 +1,5 @@
-// Sixteen float32 lanes in one AVX-512 register. See simd_math.h for why this is an unnamed namespace.
+// Sixteen float32 lanes in one AVX-512 register. See simd_math.h for why this is an unnamed
+// namespace.
 #pragma once
 
 #include <immintrin.h>
@@ -10,7 +11,8 @@ namespace {
 
 struct Avx512Lanes {
   using V = __m512;
-  static constexpr int kAccumulators = 28;  // of 32 registers; the rest hold weights and a broadcast
+  static constexpr int kAccumulators =
+      28;  // of 32 registers; the rest hold weights and a broadcast
 
   static __mmask16 first(int n) { return static_cast<__mmask16>((1U << n) - 1U); }
 
@@ -71,7 +73,8 @@ struct Avx512Lanes {
 
   /// float_to_bf16 in the high half of each lane, zeros below.
   static V round_bf16(V v) {
-    const __m512 flushed = _mm512_mul_ps(v, _mm512_set1_ps(1.0F));  // denormals to zero, NaN to quiet
+    const __m512 flushed =
+        _mm512_mul_ps(v, _mm512_set1_ps(1.0F));  // denormals to zero, NaN to quiet
     const __m512i bits = _mm512_castps_si512(flushed);
     const __m512i tie = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
     const __m512i rounded =

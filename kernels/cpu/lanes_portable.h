@@ -98,9 +98,8 @@ struct PortableLanes {
     });
   }
   static V even(V dwords) {
-    return map(dwords, [](float x) {
-      return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) << 16);
-    });
+    return map(dwords,
+               [](float x) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) << 16); });
   }
 
   /// float_to_bf16 in the high half of each lane, zeros below.

@@ -17,8 +17,8 @@ std::vector<Segment> make_segments(const ReductionTree& tree, int group) {
   int depth = 0;
   for (std::size_t s = 0; s < tree.merges.size(); ++s) {
     // Only the last bound may be odd where two elements share a dword.
-    segments.push_back({tree.bounds[s] / group, (tree.bounds[s + 1] + group - 1) / group,
-                        tree.merges[s]});
+    segments.push_back(
+        {tree.bounds[s] / group, (tree.bounds[s + 1] + group - 1) / group, tree.merges[s]});
     if (depth >= kMaxTreeDepth) {
       throw std::invalid_argument("reduction tree: more than " + std::to_string(kMaxTreeDepth) +
                                   " sums wait for each other; a balanced tree needs fewer");

@@ -1,6 +1,7 @@
-// Weights of the CPU backend: panels of sixteen columns, [ceil(n / 16)][ceil(k / group)][16] dwords, a
-// dword holding `group` consecutive k of one column. One panel row is one 512-bit register, and the
-// same bytes serve every instruction set. Missing columns and the missing half of an odd k are zero.
+// Weights of the CPU backend: panels of sixteen columns, [ceil(n / 16)][ceil(k / group)][16]
+// dwords, a dword holding `group` consecutive k of one column. One panel row is one 512-bit
+// register, and the same bytes serve every instruction set. Missing columns and the missing half of
+// an odd k are zero.
 #pragma once
 
 #include <cstdint>

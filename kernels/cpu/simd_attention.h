@@ -1,7 +1,7 @@
 // Attention of a tile of rows over the paged cache. Decode is bound by reading keys and values,
 // prefill by multiply-adds. Keys are walked in chunks of 64 tokens from position 0 with an online
-// soft-max; a tile never crosses a multiple of 64, so all its rows end in the same chunk, and what a
-// row computes does not depend on how many rows share its tile. See simd_math.h for the unnamed
+// soft-max; a tile never crosses a multiple of 64, so all its rows end in the same chunk, and what
+// a row computes does not depend on how many rows share its tile. See simd_math.h for the unnamed
 // namespace.
 #pragma once
 
@@ -16,8 +16,8 @@ namespace {
 inline constexpr int kChunk = 64;
 inline constexpr int kMaxTileRows = 16;
 
-// What a tile carries from chunk to chunk. `operands` holds the queries, `weights` first the scores of
-// a chunk, then its probabilities as operands; `sums` the weighted values.
+// What a tile carries from chunk to chunk. `operands` holds the queries, `weights` first the scores
+// of a chunk, then its probabilities as operands; `sums` the weighted values.
 struct AttentionState {
   alignas(64) std::uint32_t operands[kMaxTileRows * kOperandStride];
   alignas(64) std::uint32_t weights[kMaxTileRows * kOperandStride];
@@ -279,8 +279,8 @@ class AttentionTask {
       add_values_to(0, rows_, begin, 0, most);
       return;
     }
-    // The last chunk of a tile of several positions: first what all of them see (maybe nothing, but it
-    // rescales the sums), then, position by position, the rest.
+    // The last chunk of a tile of several positions: first what all of them see (maybe nothing, but
+    // it rescales the sums), then, position by position, the rest.
     const int common = fewest / F::kGroup * F::kGroup;
     add_values_to(0, rows_, begin, 0, common);
     for (int r = 0; r < rows_; ++r) state_.rescale[r] = 1.0F;

@@ -1,6 +1,6 @@
 // How products of a compute type are taken on the lanes of an instruction set. A format turns one
-// dword step (one dword of every row, sixteen columns of dwords) into fused multiply-adds in the one
-// order that all formats of a compute type share. See simd_math.h for the unnamed namespace.
+// dword step (one dword of every row, sixteen columns of dwords) into fused multiply-adds in the
+// one order that all formats of a compute type share. See simd_math.h for the unnamed namespace.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,8 @@ struct Accumulators {
 // at[m][v] = fma(row m's operand, columns[v], at[m][v]).
 template <class L, int MR, int NV>
 [[gnu::always_inline]] inline void add_products(Accumulators<L, MR, NV>& acc,
-                                                const std::uint32_t* operand_of_row0, int row_stride,
+                                                const std::uint32_t* operand_of_row0,
+                                                int row_stride,
                                                 const typename L::V (&columns)[NV]) {
 #pragma GCC unroll 16
   for (int m = 0; m < MR; ++m) {
@@ -79,7 +80,9 @@ struct Float32Format {
     *out = reinterpret_cast<const std::uint32_t*>(row)[step];
   }
 
-  static V round(V v) { return v; }
+  static V round(V v) {
+    return v;
+  }
   static V load_elements(const std::byte* p, std::int64_t index, int n) {
     return L::load_first(reinterpret_cast<const float*>(p) + index, n);
   }
@@ -122,7 +125,9 @@ struct SplitBf16Format {
     out[rows] = static_cast<std::uint32_t>(elements[odd - 1]) << 16;
   }
 
-  static V round(V v) { return L::round_bf16(v); }
+  static V round(V v) {
+    return L::round_bf16(v);
+  }
   static V load_elements(const std::byte* p, std::int64_t index, int n) {
     return L::load_bf16_first(reinterpret_cast<const std::uint16_t*>(p) + index, n);
   }

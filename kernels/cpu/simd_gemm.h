@@ -1,7 +1,8 @@
 // Matrix product of packed rows and packed panels. Bound by multiply-adds from about 8 rows on, by
-// reading the weights below. A tile of MR rows and NV panels holds its sums in registers over a whole
-// reduction slice; finished slices wait on a small stack of tiles until the tree adds them, so an
-// output element is a function of its row and column alone. See simd_math.h for the unnamed namespace.
+// reading the weights below. A tile of MR rows and NV panels holds its sums in registers over a
+// whole reduction slice; finished slices wait on a small stack of tiles until the tree adds them,
+// so an output element is a function of its row and column alone. See simd_math.h for the unnamed
+// namespace.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +12,17 @@
 namespace headrace {
 namespace {
 
-// A single row block reads its weights once, from far away: it fetches its own panels this many steps
-// (of 64 bytes a panel) ahead. With several row blocks, the first ones fetch the next panels.
+// A single row block reads its weights once, from far away: it fetches its own panels this many
+// steps (of 64 bytes a panel) ahead. With several row blocks, the first ones fetch the next panels.
 inline constexpr std::int64_t kPrefetchSteps = 32;
 enum class Prefetch { kOwnPanels, kNextPanels };
 
 struct GemmTile {
   const GemmArgs* gemm;
-  const std::uint32_t* rows;       // packed block
+  const std::uint32_t* rows;  // packed block
   std::int64_t first_row;
   std::int64_t first_panel;
-  const std::uint32_t* next_lines; // kNextPanels: one line a step from here
+  const std::uint32_t* next_lines;  // kNextPanels: one line a step from here
 };
 
 template <class F, int MR, int NV, Prefetch P>
@@ -54,7 +55,8 @@ template <class F, int MR, int NV, Prefetch P>
     add_steps<F, MR, NV, P>(acc, tile, w, segment.begin, segment.end, 0);
     return;
   }
-  // The last steps of a panel look ahead into the panel NV further on: the one this loop reads next.
+  // The last steps of a panel look ahead into the panel NV further on: the one this loop reads
+  // next.
   const std::int64_t steps = tile.gemm->steps;
   std::int64_t turn = steps - kPrefetchSteps;
   if (turn < segment.begin) turn = segment.begin;
@@ -117,8 +119,8 @@ void gemm_tile(const GemmTile& tile) {
   finish<F, MR, NV>(acc, tile);
 }
 
-// Panels a tile of that many rows takes side by side, as registers allow: few rows need more columns
-// to have enough independent chains in flight.
+// Panels a tile of that many rows takes side by side, as registers allow: few rows need more
+// columns to have enough independent chains in flight.
 template <class L>
 constexpr int panels_for(std::int64_t rows) {
   return rows <= L::kAccumulators / 4 ? 4 : rows <= L::kAccumulators / 2 ? 2 : 1;

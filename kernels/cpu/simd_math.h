@@ -1,8 +1,8 @@
 // Vector twins of kernels/numeric.h: the same operations in the same order, 16 lanes at a time.
 //
 // Everything in the simd_*.h headers sits in an unnamed namespace: each file of an instruction set
-// gets its own copies, built with its own flags, and the linker can never hand one to code that runs
-// on every CPU. For the same reason they call no inline function of the standard library.
+// gets its own copies, built with its own flags, and the linker can never hand one to code that
+// runs on every CPU. For the same reason they call no inline function of the standard library.
 #pragma once
 
 #include "kernels/numeric.h"

@@ -44,7 +44,8 @@ void silu_mul(const SiluArgs& args) {
     for (std::int64_t i = 0; i < args.cols; i += 16) {
       const int n = lanes_at(i, args.cols);
       const auto activated = silu16<L>(L::load_first(gate + i, n));
-      F::store_elements(args.out, r * args.cols + i, L::mul(activated, L::load_first(up + i, n)), n);
+      F::store_elements(args.out, r * args.cols + i, L::mul(activated, L::load_first(up + i, n)),
+                        n);
     }
   }
 }

@@ -25,9 +25,9 @@ std::size_t ReferenceCache::block_bytes(const AttentionShape& shape, int block_t
 std::byte* ReferenceCache::token(Part part, std::int32_t block, int slot, int kv_head) const {
   const std::size_t row_bytes = static_cast<std::size_t>(shape_.head_dim) * dtype_bytes(dtype_);
   const auto tokens = static_cast<std::size_t>(kv_.block_tokens);
-  const std::size_t row = (static_cast<std::size_t>(kv_head) * 2 + static_cast<std::size_t>(part)) *
-                              tokens +
-                          static_cast<std::size_t>(slot);
+  const std::size_t row =
+      (static_cast<std::size_t>(kv_head) * 2 + static_cast<std::size_t>(part)) * tokens +
+      static_cast<std::size_t>(slot);
   return kv_.data + static_cast<std::size_t>(block) * kv_.block_bytes + row * row_bytes;
 }
 
@@ -103,7 +103,8 @@ void reference_attention(float* out, const float* query, const ReferenceCache& c
     sum = std::fma(sum, rescale, chunk_sum.total());
     for (int d = 0; d < dim; ++d) {
       const auto i = static_cast<std::size_t>(d);
-      weighted[i] = chain(weighted[i] * rescale, weights.data(), values.data() + d, count, dtype, dim);
+      weighted[i] =
+          chain(weighted[i] * rescale, weights.data(), values.data() + d, count, dtype, dim);
     }
     max = new_max;
   }

@@ -68,7 +68,8 @@ class ReferenceOps final : public Ops {
     require_ids(ids, table.n());
     const auto& weights = dynamic_cast<const ReferenceMatrix&>(table);
     for (std::size_t r = 0; r < ids.size(); ++r) {
-      std::copy_n(weights.row(ids[r]), table.k(), out.f32() + static_cast<std::int64_t>(r) * out.cols);
+      std::copy_n(weights.row(ids[r]), table.k(),
+                  out.f32() + static_cast<std::int64_t>(r) * out.cols);
     }
   }
 
@@ -92,7 +93,8 @@ class ReferenceOps final : public Ops {
     multiply(out, x, w, bias, [](float& element, float value) { element = value; });
   }
 
-  void matmul_add(TensorView inout, ConstTensorView x, const Matrix& w, const float* bias) override {
+  void matmul_add(TensorView inout, ConstTensorView x, const Matrix& w,
+                  const float* bias) override {
     multiply(inout, x, w, bias, [](float& element, float value) { element += value; });
   }
 
@@ -213,7 +215,8 @@ class ReferenceOps final : public Ops {
 
 std::unique_ptr<Ops> make_reference_ops(DType compute_dtype) {
   if (compute_dtype == DType::kFloat16) {
-    throw std::invalid_argument("compute type float16 is not offered on the CPU: float32, bfloat16");
+    throw std::invalid_argument(
+        "compute type float16 is not offered on the CPU: float32, bfloat16");
   }
   return std::make_unique<ReferenceOps>(compute_dtype);
 }

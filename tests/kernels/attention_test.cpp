@@ -14,8 +14,11 @@ class Attention : public OpsTest {};
 INSTANTIATE_TEST_SUITE_P(Backends, Attention, ::testing::ValuesIn(all_backends()), backend_name);
 
 AttentionShape shape_of(int heads, int kv_heads, int head_dim, int rotary_dim) {
-  return {.num_heads = heads, .num_kv_heads = kv_heads, .head_dim = head_dim,
-          .rotary_dim = rotary_dim, .scale = 1.0F / std::sqrt(static_cast<float>(head_dim))};
+  return {.num_heads = heads,
+          .num_kv_heads = kv_heads,
+          .head_dim = head_dim,
+          .rotary_dim = rotary_dim,
+          .scale = 1.0F / std::sqrt(static_cast<float>(head_dim))};
 }
 
 // A cache for one sequence: blocks in shuffled order, every byte NaN until it is written.
@@ -45,7 +48,8 @@ Tensor angles(int positions, int rotary_dim) {
     for (int i = 0; i < rotary_dim / 2; ++i) {
       const double angle = p * std::pow(10000.0, -2.0 * i / rotary_dim);
       table.set(std::int64_t{p} * rotary_dim + i, static_cast<float>(std::cos(angle)));
-      table.set(std::int64_t{p} * rotary_dim + rotary_dim / 2 + i, static_cast<float>(std::sin(angle)));
+      table.set(std::int64_t{p} * rotary_dim + rotary_dim / 2 + i,
+                static_cast<float>(std::sin(angle)));
     }
   }
   return table;
@@ -96,12 +100,12 @@ std::vector<int> equal_chunks(int positions, int rows) {
 
 TEST_P(Attention, HasTheBitsOfTheReferenceForEveryShape) {
   const std::vector<AttentionShape> shapes = {
-      shape_of(1, 1, 2, 0),   shape_of(2, 1, 6, 4),    shape_of(3, 3, 16, 16), shape_of(9, 3, 64, 64),
-      shape_of(4, 1, 80, 32), shape_of(7, 1, 40, 40),  shape_of(16, 1, 32, 8), shape_of(20, 1, 18, 18),
-      shape_of(2, 2, 128, 128)};
+      shape_of(1, 1, 2, 0),   shape_of(2, 1, 6, 4),    shape_of(3, 3, 16, 16),
+      shape_of(9, 3, 64, 64), shape_of(4, 1, 80, 32),  shape_of(7, 1, 40, 40),
+      shape_of(16, 1, 32, 8), shape_of(20, 1, 18, 18), shape_of(2, 2, 128, 128)};
   for (const AttentionShape& shape : shapes) {
-    SCOPED_TRACE(::testing::Message() << shape.num_heads << "/" << shape.num_kv_heads << " heads of "
-                                      << shape.head_dim);
+    SCOPED_TRACE(::testing::Message()
+                 << shape.num_heads << "/" << shape.num_kv_heads << " heads of " << shape.head_dim);
     const int positions = slow() ? 67 : 135;
     const Sequence sequence{shape, positions, 16, {positions}};
     const Outcome expected = attend(*reference_, sequence);
@@ -144,7 +148,8 @@ TEST_P(Attention, SequencesInOneStepDoNotTouchEachOther) {
     }
     Tensor q(total, q_cols, dtype());
     backends[b]->reserve(total, 64, shape);
-    backends[b]->rope_and_store_kv(q.view(), qkv.view(), table.f32(), shape, cache.layer(), sequences);
+    backends[b]->rope_and_store_kv(q.view(), qkv.view(), table.f32(), shape, cache.layer(),
+                                   sequences);
     backends[b]->attention(outs[b].view(), q.view(), shape, cache.layer(), sequences);
   }
   EXPECT_TRUE(same_bits(outs[1], outs[0]));
@@ -153,7 +158,8 @@ TEST_P(Attention, SequencesInOneStepDoNotTouchEachOther) {
 TEST_P(Attention, UnwrittenSlotsDoNotReachAnyResult) {
   // Every byte of the cache is NaN before a token is written, and each step reads right up to them.
   const Outcome outcome = attend(*fast_, {shape_of(3, 1, 20, 20), 37, 32, equal_chunks(37, 1)});
-  for (std::int64_t i = 0; i < outcome.out.size(); ++i) ASSERT_TRUE(std::isfinite(outcome.out.at(i)));
+  for (std::int64_t i = 0; i < outcome.out.size(); ++i)
+    ASSERT_TRUE(std::isfinite(outcome.out.at(i)));
 }
 
 TEST_P(Attention, ALaterTokenOfTheSameChunkDoesNotReachAnEarlierRow) {
@@ -201,15 +207,18 @@ TEST(AttentionReference, IsCloseToDoublePrecision) {
         std::vector<double> weights;
         for (int t = 0; t <= row; ++t) {
           double dot = 0.0;
-          for (int d = 0; d < 24; ++d) dot += element(row, head * 24 + d) * element(t, 96 + head / 2 * 24 + d);
+          for (int d = 0; d < 24; ++d)
+            dot += element(row, head * 24 + d) * element(t, 96 + head / 2 * 24 + d);
           weights.push_back(std::exp(dot * shape.scale));
         }
         const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
         for (int d = 0; d < 24; ++d) {
           double value = 0.0;
-          for (int t = 0; t <= row; ++t) value += weights[static_cast<std::size_t>(t)] * element(t, 144 + head / 2 * 24 + d);
+          for (int t = 0; t <= row; ++t)
+            value += weights[static_cast<std::size_t>(t)] * element(t, 144 + head / 2 * 24 + d);
           const double tolerance = dtype == DType::kBFloat16 ? 0.02 : 2e-6;
-          ASSERT_NEAR(outcome.out.at(std::int64_t{row} * 96 + head * 24 + d), value / total, tolerance);
+          ASSERT_NEAR(outcome.out.at(std::int64_t{row} * 96 + head * 24 + d), value / total,
+                      tolerance);
         }
       }
     }

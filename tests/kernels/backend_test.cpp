@@ -19,8 +19,12 @@ thread_local int allocations = 0;
   if (p == nullptr) throw std::bad_alloc();
   return p;
 }
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t /*bytes*/) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p) noexcept {
+  std::free(p);
+}
+[[gnu::noinline]] void operator delete(void* p, std::size_t /*bytes*/) noexcept {
+  std::free(p);
+}
 
 namespace headrace {
 namespace {
@@ -31,7 +35,8 @@ class BackendOps : public OpsTest {};
 INSTANTIATE_TEST_SUITE_P(Backends, BackendOps, ::testing::ValuesIn(all_backends()), backend_name);
 
 TEST_P(BackendOps, NothingIsAllocatedInsideAStep) {
-  const AttentionShape shape{.num_heads = 6, .num_kv_heads = 2, .head_dim = 16, .rotary_dim = 16, .scale = 0.25F};
+  const AttentionShape shape{
+      .num_heads = 6, .num_kv_heads = 2, .head_dim = 16, .rotary_dim = 16, .scale = 0.25F};
   const int rows = 40;
   auto qkv_matrix = fast_->make_matrix(160, 96, ReductionTree::single(96));
   auto out_matrix = fast_->make_matrix(96, 96, {{0, 48, 96}, {0, 1}});
@@ -42,7 +47,8 @@ TEST_P(BackendOps, NothingIsAllocatedInsideAStep) {
   const Buffer cache(4 * block_bytes);
   const KvLayer kv{cache.data(), block_bytes, 16};
   const std::vector<std::int32_t> blocks = {2, 0, 3, 1};
-  const std::vector<SequenceRows> sequences = {{0, 30, 0, blocks.data()}, {30, 10, 0, blocks.data() + 2}};
+  const std::vector<SequenceRows> sequences = {{0, 30, 0, blocks.data()},
+                                               {30, 10, 0, blocks.data() + 2}};
   const std::vector<std::int32_t> ids(rows, 3);
   Tensor hidden(rows, 96);
   Tensor normed(rows, 96, dtype());
@@ -96,7 +102,8 @@ TEST(Backends, AnUnknownInstructionSetIsNamedWithTheChoices) {
 // A bfloat16 number whose exponent field lies in [lowest, lowest + span).
 float random_bf16(std::mt19937& generator, int lowest, int span) {
   const auto sign_and_mantissa = static_cast<std::uint32_t>(generator() & 0x807F0000U);
-  const auto exponent = static_cast<std::uint32_t>(lowest + static_cast<int>(generator() % static_cast<unsigned>(span)));
+  const auto exponent = static_cast<std::uint32_t>(
+      lowest + static_cast<int>(generator() % static_cast<unsigned>(span)));
   return std::bit_cast<float>(sign_and_mantissa | exponent << 23);
 }
 
@@ -115,8 +122,10 @@ TEST(Backends, BFloat16PairsFollowTheDotProductInstructionForRandomAndEdgeValues
       Tensor x(28, k, DType::kBFloat16);
       Tensor w(n, k, DType::kBFloat16);
       std::mt19937 generator(static_cast<unsigned>(range.lowest + k));
-      for (std::int64_t i = 0; i < x.size(); ++i) x.set(i, random_bf16(generator, range.lowest, range.span));
-      for (std::int64_t i = 0; i < w.size(); ++i) w.set(i, random_bf16(generator, range.lowest, range.span));
+      for (std::int64_t i = 0; i < x.size(); ++i)
+        x.set(i, random_bf16(generator, range.lowest, range.span));
+      for (std::int64_t i = 0; i < w.size(); ++i)
+        w.set(i, random_bf16(generator, range.lowest, range.span));
       const auto run = [&](Ops& ops) {
         auto matrix = ops.make_matrix(n, k, ReductionTree::single(static_cast<std::int32_t>(k)));
         matrix->set_rows(0, w.view());
@@ -139,7 +148,8 @@ TEST(Backends, BFloat16PairsFollowTheDotProductInstructionForRandomAndEdgeValues
 }
 
 TEST(Buffer, IsZeroAlignedAndMovesItsMemory) {
-  for (const std::size_t bytes : {std::size_t{1}, std::size_t{100}, (std::size_t{2} << 20) + 1, std::size_t{5} << 20}) {
+  for (const std::size_t bytes :
+       {std::size_t{1}, std::size_t{100}, (std::size_t{2} << 20) + 1, std::size_t{5} << 20}) {
     for (int round = 0; round < 3; ++round) {  // memory that comes back used has to be zero again
       Buffer buffer(bytes);
       ASSERT_EQ(buffer.bytes(), bytes);

@@ -52,10 +52,14 @@ Tensor multiply(Ops& ops, const Product& p, const Tensor& x, const Tensor& w, Te
 
 TEST_P(Matmul, HasTheBitsOfTheReferenceForEverySize) {
   const std::vector<Product> products = {
-      {0, 16, 8},          {1, 1, 1},           {1, 16, 2, 1, true},  {2, 17, 3},
-      {3, 31, 7, 1, true}, {4, 33, 64, 2},      {5, 100, 37, 3},      {6, 48, 100, 5, true, true},
-      {7, 130, 63, 9},     {8, 65, 40, 8, true}, {13, 34, 66, 1},     {14, 64, 48, 4},
-      {15, 63, 50, 7},     {16, 16, 24, 1, false, true}, {29, 47, 33, 3}, {43, 70, 29, 1},
+      {0, 16, 8},          {1, 1, 1},
+      {1, 16, 2, 1, true}, {2, 17, 3},
+      {3, 31, 7, 1, true}, {4, 33, 64, 2},
+      {5, 100, 37, 3},     {6, 48, 100, 5, true, true},
+      {7, 130, 63, 9},     {8, 65, 40, 8, true},
+      {13, 34, 66, 1},     {14, 64, 48, 4},
+      {15, 63, 50, 7},     {16, 16, 24, 1, false, true},
+      {29, 47, 33, 3},     {43, 70, 29, 1},
       {250, 20, 12, 2},
   };
   for (const Product& p : products) {
@@ -63,7 +67,8 @@ TEST_P(Matmul, HasTheBitsOfTheReferenceForEverySize) {
     const Tensor x = random_tensor(p.m, p.k, dtype(), 1);
     const Tensor w = random_tensor(p.n, p.k, dtype(), 2);
     const Tensor bias = random_tensor(1, p.n, DType::kFloat32, 3);
-    const Tensor expected = multiply(*reference_, p, x, w, random_tensor(1, p.n, DType::kFloat32, 3));
+    const Tensor expected =
+        multiply(*reference_, p, x, w, random_tensor(1, p.n, DType::kFloat32, 3));
     const Tensor actual = multiply(*fast_, p, x, w, random_tensor(1, p.n, DType::kFloat32, 3));
     EXPECT_TRUE(same_bits(actual, expected));
   }
@@ -82,7 +87,8 @@ TEST_P(Matmul, EveryRowCountGivesARowTheSameBits) {
   for (int rows = 1; rows < most; ++rows) {
     const int first = most - rows;
     Tensor part(rows, n);
-    fast_->matmul(part.view(), {x.view().data + static_cast<std::size_t>(first) * row_bytes, rows, k, dtype()},
+    fast_->matmul(part.view(),
+                  {x.view().data + static_cast<std::size_t>(first) * row_bytes, rows, k, dtype()},
                   *matrix, nullptr);
     ASSERT_EQ(std::memcmp(part.f32(), all.f32() + first * n, part.view().bytes()), 0) << rows;
   }
@@ -97,9 +103,9 @@ TEST_P(Matmul, DenormalsAndHugeNumbersFollowTheReference) {
   std::uniform_int_distribution<int> exponent(-74, -50);
   for (std::int64_t i = 0; i < x.size(); ++i) x.set(i, std::ldexp(x.at(i), exponent(generator)));
   for (std::int64_t i = 0; i < w.size(); ++i) w.set(i, std::ldexp(w.at(i), exponent(generator)));
-  for (std::int64_t i = 0; i < k; ++i) x.set(i, 1e-40F);              // denormal inputs
-  for (std::int64_t i = k; i < 2 * k; ++i) x.set(i, 1e37F);           // products near the top
-  for (std::int64_t i = 0; i < k; ++i) w.set(i, 30.0F);               // sums that become infinite
+  for (std::int64_t i = 0; i < k; ++i) x.set(i, 1e-40F);     // denormal inputs
+  for (std::int64_t i = k; i < 2 * k; ++i) x.set(i, 1e37F);  // products near the top
+  for (std::int64_t i = 0; i < k; ++i) w.set(i, 30.0F);      // sums that become infinite
   const Product p{6, n, k, 2};
   const Tensor expected = multiply(*reference_, p, x, w, Tensor(1, n));
   EXPECT_TRUE(same_bits(multiply(*fast_, p, x, w, Tensor(1, n)), expected));
@@ -111,15 +117,18 @@ TEST_P(Matmul, RowsMayBeStoredInPiecesAndFromOtherTypes) {
   const Tensor w = random_tensor(n, k, DType::kFloat32, 21);
   const Tensor x = random_tensor(3, k, dtype(), 22);
   std::vector<std::uint16_t> halves(static_cast<std::size_t>(k));
-  for (std::size_t i = 0; i < halves.size(); ++i) halves[i] = static_cast<std::uint16_t>(0x2E66 + 7 * i);
+  for (std::size_t i = 0; i < halves.size(); ++i)
+    halves[i] = static_cast<std::uint16_t>(0x2E66 + 7 * i);
   Tensor outs[2] = {Tensor(3, n), Tensor(3, n)};
   Ops* backends[2] = {reference_.get(), fast_.get()};
   for (int b = 0; b < 2; ++b) {
-    auto matrix = backends[b]->make_matrix(n, k, ReductionTree::single(static_cast<std::int32_t>(k)));
+    auto matrix =
+        backends[b]->make_matrix(n, k, ReductionTree::single(static_cast<std::int32_t>(k)));
     const std::byte* data = w.view().data;
     matrix->set_rows(20, {data + 20 * k * 4, n - 20, k, DType::kFloat32});
     matrix->set_rows(0, {data, 19, k, DType::kFloat32});
-    matrix->set_rows(19, {reinterpret_cast<const std::byte*>(halves.data()), 1, k, DType::kFloat16});
+    matrix->set_rows(19,
+                     {reinterpret_cast<const std::byte*>(halves.data()), 1, k, DType::kFloat16});
     backends[b]->matmul(outs[b].view(), x.view(), *matrix, nullptr);
   }
   EXPECT_TRUE(same_bits(outs[1], outs[0]));

@@ -59,7 +59,8 @@ TEST(Numeric, ExpMeetsItsEnds) {
   EXPECT_EQ(exp_f32(-0.0F), 1.0F);
   EXPECT_EQ(exp_f32(-88.0F), 0.0F);
   EXPECT_EQ(exp_f32(-std::numeric_limits<float>::infinity()), 0.0F);
-  EXPECT_EQ(exp_f32(std::numeric_limits<float>::infinity()), std::numeric_limits<float>::infinity());
+  EXPECT_EQ(exp_f32(std::numeric_limits<float>::infinity()),
+            std::numeric_limits<float>::infinity());
   EXPECT_TRUE(std::isnan(exp_f32(std::numeric_limits<float>::quiet_NaN())));
 }
 

@@ -1,4 +1,5 @@
-// What the operator tests share: the backends to compare, seeded inputs, and tensors that own memory.
+// What the operator tests share: the backends to compare, seeded inputs, and tensors that own
+// memory.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -95,7 +96,9 @@ struct Backend {
 };
 
 /// What GoogleTest prints for a failing case.
-inline void PrintTo(const Backend& backend, std::ostream* out) { *out << backend.isa; }
+inline void PrintTo(const Backend& backend, std::ostream* out) {
+  *out << backend.isa;
+}
 
 inline std::vector<Backend> all_backends() {
   std::vector<Backend> backends;

@@ -44,8 +44,9 @@ TEST_P(RowOps, SiluHasTheBitsOfTheReference) {
 }
 
 TEST_P(RowOps, SiluOfExtremeGatesFollowsTheReference) {
-  const std::vector<float> gates = {0.0F,  -0.0F,  88.0F,  -88.0F, 88.5F, -88.5F, 100.0F, -100.0F,
-                                    1e-30F, -1e-30F, 1e-40F, 3e38F, -3e38F, -87.3F, INFINITY};
+  const std::vector<float> gates = {0.0F,   -0.0F,  88.0F,   -88.0F, 88.5F,
+                                    -88.5F, 100.0F, -100.0F, 1e-30F, -1e-30F,
+                                    1e-40F, 3e38F,  -3e38F,  -87.3F, INFINITY};
   Tensor gate_up(1, 2 * std::ssize(gates));
   for (std::int64_t i = 0; i < std::ssize(gates); ++i) {
     gate_up.set(i, gates[static_cast<std::size_t>(i)]);
@@ -59,8 +60,8 @@ TEST_P(RowOps, SiluOfExtremeGatesFollowsTheReference) {
 }
 
 TEST_P(RowOps, RowStatisticsHaveTheBitsOfTheReference) {
-  for (const RowShape shape : {RowShape{0, 10}, RowShape{1, 1}, RowShape{2, 1023}, RowShape{2, 1024},
-                               RowShape{3, 1025}, RowShape{2, 5003}}) {
+  for (const RowShape shape : {RowShape{0, 10}, RowShape{1, 1}, RowShape{2, 1023},
+                               RowShape{2, 1024}, RowShape{3, 1025}, RowShape{2, 5003}}) {
     SCOPED_TRACE(::testing::Message() << shape.rows << " x " << shape.cols);
     const Tensor logits = random_tensor(shape.rows, shape.cols, DType::kFloat32, 4, 8.0F);
     std::vector<RowStatistics> expected(static_cast<std::size_t>(shape.rows));
