@@ -352,8 +352,8 @@ void Comparer::other_fields(const json& a, const json& b, const std::set<std::st
     const json* va = nullptr;
     const json* vb = nullptr;
     if (!both(a, b, key, va, vb) || *va == *vb || !out_.differences.empty()) continue;
-    differ(DifferenceKind::kOther, where.empty() ? key : fmt::format("{}, {}", where, key), shortened(va),
-           shortened(vb));
+    differ(DifferenceKind::kOther, where.empty() ? key : fmt::format("{}, {}", where, key),
+           shortened(va), shortened(vb));
   }
 }
 

@@ -7,6 +7,7 @@
 #include "launch/exit_codes.h"
 #include "launch/inspect.h"
 #include "runtime/job/job_store.h"
+#include "runtime/job/job_summary.h"
 
 namespace headrace {
 namespace {
@@ -66,14 +67,38 @@ void add_job_facts(const JobInspection& job, const JobPaths& paths, Findings& fi
   facts["files"] = files_of(paths);
 }
 
-/// The summary's word against the lines themselves.
-void verify_lines(const JobInspection& job, const std::string& output, Findings& findings) {
-  const LineCounts counts = count_lines(output);
-  if (counts.failed != job.counts.num_failed || counts.answered != job.counts.num_answered) {
-    findings.problem(fmt::format("{} holds {} answers and {} failures; its summary says {} and {}",
-                                 output, counts.answered, counts.failed, job.counts.num_answered,
-                                 job.counts.num_failed));
+/// What only the summary of a finished job knows.
+void add_summary_facts(const JobPaths& paths, ordered_json& facts) {
+  std::ifstream file(paths.summary());
+  const auto summary = ordered_json::parse(file, nullptr, /*allow_exceptions=*/false);
+  for (const char* key : {"input", "error_file", "layout", "wall_s", "output_tokens_per_s"}) {
+    const auto value = summary.find(key);
+    if (value != summary.end() && *value != "") facts[key] = *value;
   }
+}
+
+/// The summary's word against the lines themselves.
+void verify_lines(const JobPaths& paths, Findings& findings) {
+  const JobSummary summary = read_summary(paths.summary());
+  LineCounts counts = count_lines(paths.output);
+  if (!summary.error_file.empty()) {
+    const LineCounts errors = count_lines(summary.error_file);
+    counts.answered += errors.answered;
+    counts.failed += errors.failed;
+  }
+  const JobCounts& told = summary.counts;
+  if (counts.failed == told.num_failed && counts.answered == told.num_answered) return;
+  findings.problem(fmt::format("{} answers and {} failures are there; the summary says {} and {}",
+                               counts.answered, counts.failed, told.num_answered, told.num_failed));
+}
+
+/// Why this is not a job's output, with what may help.
+std::string problem_text(const JobInspection& job, const JobPaths& paths) {
+  const bool unfinished = fs::exists(paths.partial()) && !fs::exists(paths.journal());
+  if (!unfinished) return fmt::format("{}: {}", paths.output, job.problem);
+  return fmt::format(
+      "{}: there is no journal {}; a job that keeps it elsewhere needs its --journal-dir",
+      paths.output, paths.journal());
 }
 
 /// An output without any file of a job beside it, which another program or an earlier copy left.
@@ -104,8 +129,9 @@ Findings inspect_output(const std::string& output, const InspectOptions& options
     }
     add_job_facts(job, paths, findings);
     findings.exit_code = job.exit_code();
-    if (job.status == Status::kNotAJob) findings.problem(job.problem);
-    if (complete && options.verify) verify_lines(job, output, findings);
+    if (job.status == Status::kNotAJob) findings.problem(problem_text(job, paths));
+    if (complete) add_summary_facts(paths, findings.facts);
+    if (complete && options.verify) verify_lines(paths, findings);
   } catch (const std::invalid_argument& e) {
     findings.problem(e.what());
   }

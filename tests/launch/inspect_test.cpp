@@ -4,6 +4,8 @@
 
 #include <fstream>
 
+#include "runtime/job/job_store.h"
+
 namespace headrace {
 namespace {
 
@@ -15,8 +17,9 @@ const fs::path kGoldens = "tests/data/golden";
 class InspectTest : public testing::Test {
  protected:
   InspectTest() {
-    folder_ = fs::path(testing::TempDir()) /
-              ("inspect_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+    folder_ =
+        fs::path(testing::TempDir()) /
+        ("inspect_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }
@@ -120,7 +123,8 @@ TEST_F(InspectTest, BadRequestLinesAreNamed) {
   EXPECT_EQ(f.exit_code, 2);
   EXPECT_EQ(f.facts["bad_lines"], 4);
   ASSERT_EQ(f.problems.size(), 4U);
-  EXPECT_NE(f.problems[0].find("line 2: custom_id \"a\" came before"), std::string::npos) << f.problems[0];
+  EXPECT_NE(f.problems[0].find("line 2: custom_id \"a\" came before"), std::string::npos)
+      << f.problems[0];
   EXPECT_NE(f.problems[1].find("line 3"), std::string::npos);
 }
 
@@ -146,6 +150,112 @@ TEST_F(InspectTest, ADamagedOutputIsNotSound) {
   const Findings f = inspect(write("o.jsonl", std::string(kAnswered) + "{\"custom"));
   EXPECT_EQ(f.exit_code, 2);
   EXPECT_NE(f.problems.at(0).find("line 2"), std::string::npos) << f.problems[0];
+}
+
+/// A job of two lines, the second of which fails; stopped after `finished` of them.
+void run_job(const std::string& output, int finished, const JobPaths& elsewhere = {}) {
+  JobOptions options;
+  options.paths = {
+      .output = output, .error_file = elsewhere.error_file, .journal_dir = elsewhere.journal_dir};
+  options.key = {{.name = "dtype", .value = "float32", .option = "--dtype float32"}};
+  JobStore store(options);
+  for (int i = 0; i < 2; ++i) {
+    InputLine line;
+    line.ordinal = i;
+    line.number = i + 1;
+    line.hash = static_cast<std::uint64_t>(i) + 100;
+    store.begin_line(line, "r.jsonl, line 1");
+  }
+  store.end_input();
+  for (int i = 0; i < finished; ++i) {
+    const std::string_view text = i == 0 ? kAnswered : kFailed;
+    store.finish_line({.ordinal = i,
+                       .answered = i == 0,
+                       .num_prompt_tokens = 3,
+                       .num_completion_tokens = i == 0 ? 2 : 0},
+                      text.substr(0, text.size() - 1));
+  }
+  store.flush();
+  if (finished == 2) store.complete({{"layout", "1x1x1"}, {"wall_s", 1.5}});
+}
+
+TEST_F(InspectTest, AFinishedJobIsDescribedByItsSummary) {
+  const std::string output = (folder_ / "o.jsonl").string();
+  run_job(output, 2);
+  for (const std::string& path : {output, output + ".summary.json"}) {
+    const Findings f = inspect(path, true);
+    EXPECT_EQ(f.exit_code, 3) << path;
+    EXPECT_EQ(f.problems, std::vector<std::string>{});
+    EXPECT_EQ(f.facts["answered"], 1);
+    EXPECT_EQ(f.facts["failed"], 1);
+    EXPECT_EQ(f.facts["completion_tokens"], 2);
+    EXPECT_EQ(f.facts["job_key"]["dtype"], "float32");
+    EXPECT_EQ(f.facts["layout"], "1x1x1");
+    EXPECT_EQ(f.facts["resumable"], false);
+  }
+}
+
+TEST_F(InspectTest, AnUnfinishedJobIsResumableByAnyOfItsFiles) {
+  const std::string output = (folder_ / "o.jsonl").string();
+  run_job(output, 1);
+  for (const char* ending : {"", ".partial", ".journal"}) {
+    const Findings f = inspect(output + ending);
+    EXPECT_EQ(f.exit_code, 75) << ending;
+    EXPECT_EQ(f.facts["answered"], 1);
+    EXPECT_EQ(f.facts["resumable"], true);
+    EXPECT_EQ(f.facts["output"], output);
+  }
+}
+
+TEST_F(InspectTest, AJournalElsewhereIsAskedFor) {
+  const std::string output = (folder_ / "o.jsonl").string();
+  const std::string journals = (folder_ / "journals").string();
+  fs::create_directories(journals);
+  run_job(output, 1, {.output = "", .error_file = "", .journal_dir = journals});
+  const Findings f = inspect(output);
+  EXPECT_EQ(f.exit_code, 2);
+  EXPECT_NE(f.problems.at(0).find("--journal-dir"), std::string::npos) << f.problems[0];
+  EXPECT_EQ(inspect_path({.path = output, .journal_dir = journals}).exit_code, 75);
+}
+
+TEST_F(InspectTest, FailuresInAnErrorFileCountToo) {
+  const std::string output = (folder_ / "o.jsonl").string();
+  run_job(output, 2,
+          {.output = "", .error_file = (folder_ / "e.jsonl").string(), .journal_dir = ""});
+  const Findings f = inspect(output, true);
+  EXPECT_EQ(f.exit_code, 3);
+  EXPECT_EQ(f.problems, std::vector<std::string>{});
+}
+
+TEST_F(InspectTest, LinesThatTheSummaryDoesNotKnowAreFoundWithVerify) {
+  const std::string output = (folder_ / "o.jsonl").string();
+  run_job(output, 2);
+  // The same number of bytes, but no failure among them.
+  std::string answered(kAnswered);
+  std::string other = answered + answered;
+  const auto size = fs::file_size(output);
+  ASSERT_GT(other.size(), size);
+  other = answered + R"({"custom_id":"y","response":{"body":{}},"error":null)";
+  other += std::string(size - other.size() - 2, ' ') + "}\n";
+  std::ofstream(output, std::ios::binary) << other;
+  EXPECT_EQ(inspect(output).exit_code, 3);
+  EXPECT_EQ(inspect(output, true).exit_code, 2);
+}
+
+TEST_F(InspectTest, ACutOutputIsNotSound) {
+  const std::string output = (folder_ / "o.jsonl").string();
+  run_job(output, 2);
+  fs::resize_file(output, fs::file_size(output) - 5);
+  EXPECT_EQ(inspect(output).exit_code, 2);
+}
+
+TEST_F(InspectTest, ADamagedJournalIsNotSound) {
+  const std::string output = (folder_ / "o.jsonl").string();
+  run_job(output, 1);
+  std::ofstream(output + ".journal", std::ios::binary) << "garbage";
+  const Findings f = inspect(output);
+  EXPECT_EQ(f.exit_code, 2);
+  EXPECT_FALSE(f.problems.empty());
 }
 
 TEST_F(InspectTest, OtherFilesAreRefused) {

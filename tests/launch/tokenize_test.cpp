@@ -112,7 +112,8 @@ TEST_F(LineConverterTest, SpecialTokensOfTheTokenizerCanBeLeftOut) {
 }
 
 TEST_F(LineConverterTest, SpecialTokenTextBecomesTheSpecialId) {
-  EXPECT_EQ(convert(converter_for(options_), {{"text", "<|im_end|>"}}), json::parse(R"({"ids":[0,2]})"));
+  EXPECT_EQ(convert(converter_for(options_), {{"text", "<|im_end|>"}}),
+            json::parse(R"({"ids":[0,2]})"));
 }
 
 TEST_F(LineConverterTest, DecodingShowsSpecialTokensUnlessAskedNotTo) {
@@ -141,7 +142,8 @@ TEST_F(LineConverterTest, ChatsEndWithoutAGenerationPromptWhereAsked) {
 TEST_F(LineConverterTest, ATemplateFileReplacesTheModelsOwn) {
   options_.chat = true;
   options_.chat_template = template_file("{{ bos_token }}{{ messages[0].content }}");
-  const json out = convert(converter_for(options_), {{"messages", {{{"role", "user"}, {"content", "sea"}}}}});
+  const json out =
+      convert(converter_for(options_), {{"messages", {{{"role", "user"}, {"content", "sea"}}}}});
   EXPECT_EQ(out["text"], "<|endoftext|>sea");
   // The template wrote the only BOS.
   EXPECT_EQ(out["ids"][0], 0);
@@ -162,8 +164,8 @@ TEST_F(LineConverterTest, ToolsDocumentsAndKeywordsReachTheTemplate) {
 TEST_F(LineConverterTest, WhatATemplateRefusesIsAnErrorOfItsLine) {
   options_.chat = true;
   options_.chat_template = template_file("{{ raise_exception('roles must alternate') }}");
-  const std::string error = error_of(converter_for(options_),
-                                     R"({"messages":[{"role":"user","content":"x"}]})");
+  const std::string error =
+      error_of(converter_for(options_), R"({"messages":[{"role":"user","content":"x"}]})");
   EXPECT_NE(error.find("roles must alternate"), std::string::npos) << error;
 }
 
@@ -179,8 +181,9 @@ TEST_F(LineConverterTest, BadLinesSayWhatIsWrong) {
   const LineConverter encode = converter_for(options_);
   EXPECT_EQ(error_of(encode, "{}"), "line 7: \"text\" is missing");
   EXPECT_EQ(error_of(encode, R"({"text":1})"), "line 7: \"text\" is not a string");
-  EXPECT_NE(error_of(encode, R"({"text":"a","add_special_tokens":false})").find("add_special_tokens"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of(encode, R"({"text":"a","add_special_tokens":false})").find("add_special_tokens"),
+      std::string::npos);
   for (const char* bad : {"", "null", "[]", "{", "{\"text\":\"\xff\"}", R"({"text":"\ud800"})"}) {
     EXPECT_TRUE(error_of(encode, bad).starts_with("line 7: ")) << bad;
   }
@@ -200,8 +203,8 @@ TEST_F(LineConverterTest, BadChatsAreErrorsOfTheirLine) {
   options_.chat = true;
   const LineConverter chat = converter_for(options_);
   for (const char* bad :
-       {R"({"text":"x"})", R"({"messages":"x"})", R"({"messages":[1]})", R"({"messages":[{"content":"x"}]})",
-        R"({"messages":[{"role":"user","content":7}]})",
+       {R"({"text":"x"})", R"({"messages":"x"})", R"({"messages":[1]})",
+        R"({"messages":[{"content":"x"}]})", R"({"messages":[{"role":"user","content":7}]})",
         R"({"messages":[{"role":"user","content":"x"}],"tools":{}})",
         R"({"messages":[{"role":"user","content":"x"}],"chat_template_kwargs":[]})"}) {
     EXPECT_TRUE(error_of(chat, bad).starts_with("line 7: ")) << bad;
@@ -233,7 +236,8 @@ ModelText with_templates(const json& templates) {
 TEST(ModelTextTest, RequestsWithToolsGetTheToolTemplate) {
   const ModelText text = with_templates({{{"name", "default"}, {"template", "plain"}},
                                          {{"name", "tool_use"}, {"template", "tools"}}});
-  nlohmann::ordered_json context = {{"messages", nlohmann::ordered_json::array()}, {"tools", nullptr}};
+  nlohmann::ordered_json context = {{"messages", nlohmann::ordered_json::array()},
+                                    {"tools", nullptr}};
   EXPECT_EQ(text.render(context, 0), "plain");
   context["tools"] = nlohmann::ordered_json::array();
   EXPECT_EQ(text.render(context, 0), "plain");
@@ -242,8 +246,8 @@ TEST(ModelTextTest, RequestsWithToolsGetTheToolTemplate) {
 }
 
 TEST(ModelTextTest, SeveralTemplatesWithoutADefaultAreNotGuessedAmong) {
-  const ModelText text = with_templates({{{"name", "rag"}, {"template", "a"}},
-                                         {{"name", "tool_use"}, {"template", "b"}}});
+  const ModelText text = with_templates(
+      {{{"name", "rag"}, {"template", "a"}}, {{"name", "tool_use"}, {"template", "b"}}});
   EXPECT_EQ(text.chat, nullptr);
   EXPECT_NE(text.chat_problem.find("rag"), std::string::npos) << text.chat_problem;
 }
