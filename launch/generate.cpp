@@ -60,7 +60,7 @@ class Job {
     model_ = std::make_unique<StageModel>(setup_.checkpoint->config(), setup_.part(),
                                           std::move(weights), *setup_.ops, setup_.size);
     const int block = setup_.size.block_tokens;
-    executor_ = std::make_unique<StageExecutor>(*model_, options_.max_num_seqs,
+    executor_ = std::make_unique<StageExecutor>(*model_, *setup_.pool, options_.max_num_seqs,
                                                 (setup_.max_model_len + block - 1) / block);
     load_s_ = seconds_since(start);
   }

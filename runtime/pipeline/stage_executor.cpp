@@ -5,11 +5,11 @@
 
 namespace headrace {
 
-StageExecutor::StageExecutor(StageModel& model, int max_num_seqs, int max_blocks)
+StageExecutor::StageExecutor(StageModel& model, ThreadPool& pool, int max_num_seqs, int max_blocks)
     : model_(model), tables_(static_cast<std::size_t>(max_num_seqs)) {
   for (std::vector<BlockId>& table : tables_) table.reserve(static_cast<std::size_t>(max_blocks));
   sequences_.reserve(static_cast<std::size_t>(max_num_seqs));
-  if (model.part().head) sampler_.emplace(max_num_seqs, model.config().vocab_size);
+  if (model.part().head) sampler_.emplace(max_num_seqs, model.config().vocab_size, &pool);
 }
 
 void StageExecutor::apply(const StepPlan& plan) {

@@ -14,8 +14,8 @@ namespace headrace {
 
 class StageExecutor {
  public:
-  /// model must outlive it. max_blocks: of one sequence.
-  StageExecutor(StageModel& model, int max_num_seqs, int max_blocks);
+  /// model and pool must outlive it. max_blocks: of one sequence.
+  StageExecutor(StageModel& model, ThreadPool& pool, int max_num_seqs, int max_blocks);
 
   /// Applies the plan's changes, then runs this stage's layers on hidden, float32 [rows, hidden], in
   /// place. Plans must come in the head's order.
