@@ -24,23 +24,45 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// Best time of one call over several rounds; a round lasts at least 15 ms.
+// What one core can do in this type right now.
+double measure_peak(DType dtype) {
+  const double fma = measure_fma_peak();
+  return dtype == DType::kBFloat16 ? std::max(fma, measure_bf16_dot_peak()) : fma;
+}
+
+struct Timing {
+  double best_seconds = 1e9;  // of one call
+  double median_of_peak = 0;  // time one call would take at the peak rate, over the time it took
+};
+
+// Several rounds of at least 10 ms. The clock of a core moves with its neighbours, so each round is
+// held against a peak measured right before and after it.
 template <class Call>
-double best_seconds(Call call) {
-  double best = 1e9;
+Timing measure(DType dtype, double flops, Call call) {
+  Timing timing;
+  std::vector<double> ratios;
   int calls = 1;
-  for (int round = 0; round < 5;) {
+  while (ratios.size() < 5) {
+    const double before = measure_peak(dtype);
     const auto begin = Clock::now();
     for (int i = 0; i < calls; ++i) call();
     const double seconds = seconds_since(begin);
-    if (seconds < 0.015) {
+    if (seconds < 0.01) {
       calls *= 2;
       continue;
     }
-    best = std::min(best, seconds / calls);
-    ++round;
+    const double peak = 0.5 * (before + measure_peak(dtype));
+    timing.best_seconds = std::min(timing.best_seconds, seconds / calls);
+    ratios.push_back(1e-9 * flops * calls / seconds / peak);
   }
-  return best;
+  std::sort(ratios.begin(), ratios.end());
+  timing.median_of_peak = ratios[ratios.size() / 2];
+  return timing;
+}
+
+template <class Call>
+double best_seconds(Call call) {
+  return measure(DType::kFloat32, 0.0, call).best_seconds;
 }
 
 void fill(const Buffer& buffer, DType dtype) {
@@ -60,13 +82,9 @@ struct ProductShape {
   std::int64_t k;
   std::int64_t n;
   int slices;
-  int layers;  // how often a SmolLM2-135M step has it
 };
-constexpr ProductShape kShapes[] = {{576, 960, 1, 30},
-                                    {576, 576, 9, 30},
-                                    {576, 3072, 1, 30},
-                                    {1536, 576, 8, 30},
-                                    {576, 49152, 1, 1}};
+constexpr ProductShape kShapes[] = {
+    {576, 960, 1}, {576, 576, 9}, {576, 3072, 1}, {1536, 576, 8}, {576, 49152, 1}};
 constexpr std::int64_t kRows[] = {1, 2, 4, 8, 16, 24, 32, 48, 64, 72, 128, 256, 512};
 
 ReductionTree equal_slices(std::int64_t k, int slices) {
@@ -78,17 +96,9 @@ ReductionTree equal_slices(std::int64_t k, int slices) {
   return tree;
 }
 
-// What one core can do in this type: the clock moves with the neighbours, so the benchmark measures
-// it again and again between its products.
-double measure_peak(DType dtype) {
-  const double fma = measure_fma_peak();
-  return dtype == DType::kBFloat16 ? std::max(fma, measure_bf16_dot_peak()) : fma;
-}
-
 // Products of one shape over enough copies of the weights that they come from memory, as in a
 // model.
-void bench_product(Ops& ops, const ProductShape& shape, std::vector<double>& mix_seconds,
-                   double& peak) {
+void bench_product(Ops& ops, const ProductShape& shape, int threads) {
   const std::size_t weight_bytes =
       static_cast<std::size_t>(shape.k * shape.n) * dtype_bytes(ops.compute_dtype());
   const auto copies = std::clamp<std::size_t>((std::size_t{80} << 20) / weight_bytes, 1, 40);
@@ -104,42 +114,27 @@ void bench_product(Ops& ops, const ProductShape& shape, std::vector<double>& mix
   const Buffer out(static_cast<std::size_t>(512 * shape.n) * 4);
   std::printf("(%4ld,%5ld)", static_cast<long>(shape.k), static_cast<long>(shape.n));
   std::size_t next = 0;
-  for (std::size_t i = 0; i < std::size(kRows); ++i) {
-    const std::int64_t m = kRows[i];
-    const double seconds = best_seconds([&] {
+  for (const std::int64_t m : kRows) {
+    const double flops = 2.0 * static_cast<double>(m * shape.n * shape.k);
+    const Timing timing = measure(ops.compute_dtype(), flops, [&] {
       ops.matmul({out.data(), m, shape.n, DType::kFloat32},
                  {x.data(), m, shape.k, ops.compute_dtype()}, *matrices[next], nullptr);
       next = (next + 1) % matrices.size();
     });
-    mix_seconds[i] += seconds * shape.layers;
-    peak = std::max(peak, measure_peak(ops.compute_dtype()));
-    std::printf(" %6.0f", 2e-9 * static_cast<double>(m * shape.n * shape.k) / seconds);
+    std::printf(" %4.0f/%3.0f", 1e-9 * flops / timing.best_seconds,
+                100 * timing.median_of_peak / threads);
   }
   std::printf("\n");
 }
 
 void bench_products(Ops& ops, int threads) {
-  std::printf("\n%s products, GFLOP/s; columns: rows\n            ",
-              std::string(dtype_name(ops.compute_dtype())).c_str());
-  for (const std::int64_t m : kRows) std::printf(" %6ld", static_cast<long>(m));
+  std::printf("\n%s products, GFLOP/s / %% of the peak (one core now: %.0f); columns: rows\n",
+              std::string(dtype_name(ops.compute_dtype())).c_str(),
+              measure_peak(ops.compute_dtype()));
+  std::printf("            ");
+  for (const std::int64_t m : kRows) std::printf(" %8ld", static_cast<long>(m));
   std::printf("\n");
-  std::vector<double> seconds(std::size(kRows));
-  double products = 0.0;
-  double peak = 0.0;
-  for (const ProductShape& shape : kShapes) {
-    bench_product(ops, shape, seconds, peak);
-    products += static_cast<double>(shape.k * shape.n * shape.layers);
-  }
-  std::printf("model mix   ");
-  for (std::size_t i = 0; i < std::size(kRows); ++i) {
-    std::printf(" %6.0f", 2e-9 * products * static_cast<double>(kRows[i]) / seconds[i]);
-  }
-  std::printf("\n%% of %4.0f   ", threads * peak);
-  for (std::size_t i = 0; i < std::size(kRows); ++i) {
-    std::printf(" %6.0f", 100 * 2e-9 * products * static_cast<double>(kRows[i]) / seconds[i] /
-                              (threads * peak));
-  }
-  std::printf("\n");
+  for (const ProductShape& shape : kShapes) bench_product(ops, shape, threads);
 }
 
 void bench_attention(Ops& ops, int batch, int context, int rows_each) {
@@ -245,5 +240,5 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace headrace
 
 int main(int argc, char** argv) {
-  return headrace::run(argc, argv);
+  return headrace::run(std::vector<std::string>(argv + 1, argv + argc));
 }
