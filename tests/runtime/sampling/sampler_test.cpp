@@ -301,6 +301,7 @@ class TestPool : public ThreadPool {
   int num_threads() const override { return 4; }
   void parallel_for(int num_tasks, const std::function<void(int)>& task) override {
     std::vector<std::jthread> threads;
+    threads.reserve(static_cast<std::size_t>(num_tasks));
     for (int i = 0; i < num_tasks; ++i) threads.emplace_back([&task, i] { task(i); });
   }
   void set_poll(std::function<void()>) override {}

@@ -171,7 +171,7 @@ TEST(TokenChooser, FiltersFollowEachOtherAsDefined) {
                                      std::log(4.0F)};
   TokenChooser chooser(4);
   const float almost_one = 1.0F - 0x1p-24F;
-  const auto last_kept = [&](SamplingParams params) {
+  const auto last_kept = [&](const SamplingParams& params) {
     return chooser.choose(logits, params, almost_one);
   };
   EXPECT_EQ(last_kept({}), 1);

@@ -35,6 +35,7 @@ std::vector<Lengths> lengths_of(const Job& job) {
     return low + static_cast<int>(random() % static_cast<std::uint32_t>(high - low + 1));
   };
   std::vector<Lengths> lengths;
+  lengths.reserve(static_cast<std::size_t>(job.num_sequences));
   for (int i = 0; i < job.num_sequences; ++i) {
     lengths.push_back({draw(job.min_prompt, job.max_prompt), draw(job.min_output, job.max_output)});
   }
