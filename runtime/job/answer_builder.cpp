@@ -127,6 +127,8 @@ std::string batch_request_id(Hash128 job_key, std::int64_t line) {
   return line_id("batch_req_", job_key, line);
 }
 
-bool is_answer(std::string_view output_line) { return output_line.ends_with(kAnswerEnd); }
+bool is_answer(std::string_view output_line) {
+  return output_line.ends_with(kAnswerEnd);
+}
 
 }  // namespace headrace

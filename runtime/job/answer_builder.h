@@ -31,8 +31,8 @@ class AnswerBuilder {
   AnswerBuilder(std::shared_ptr<const Request> request, const AnswerContext& context);
 
   /// A token of a choice, in order; also, before sequence(), tokens saved by an earlier run. Ask
-  /// choice_done() afterwards: a stop string may have ended the choice, and the scheduler must be told.
-  /// False for a token after the end: it is dropped, and is not to be saved.
+  /// choice_done() afterwards: a stop string may have ended the choice, and the scheduler must be
+  /// told. False for a token after the end: it is dropped, and is not to be saved.
   bool add(int choice, const ScoredToken& token);
 
   /// Scores of a prompt's positions from the second on, in order (SequenceEvent::prompt_scores).
@@ -41,9 +41,9 @@ class AnswerBuilder {
   /// The scheduler's word that a choice ended.
   void end(int choice, FinishReason reason);
 
-  /// What the scheduler gets for a choice, its id left 0: prompt and the tokens so far. Nothing where
-  /// the choice is done. Prompt scores are asked for with the first choice of each prompt; where only
-  /// they are missing, the sequence does nothing but score.
+  /// What the scheduler gets for a choice, its id left 0: prompt and the tokens so far. Nothing
+  /// where the choice is done. Prompt scores are asked for with the first choice of each prompt;
+  /// where only they are missing, the sequence does nothing but score.
   std::optional<NewSequence> sequence(int choice) const;
 
   /// The choice has ended and its prompt's scores, if it is to bring them, are complete.

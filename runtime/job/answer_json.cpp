@@ -15,8 +15,8 @@ std::string token_text(const Answer& answer, TokenId id) {
   return answer.context.tokenizer->decode(std::span(&id, 1), {.skip_special_tokens = false});
 }
 
-// The `count` best alternatives and the token itself, best first. The sampled token comes last where it
-// is not among the best, as OpenAI and vLLM show it.
+// The `count` best alternatives and the token itself, best first. The sampled token comes last
+// where it is not among the best, as OpenAI and vLLM show it.
 std::vector<std::pair<TokenId, float>> shown_alternatives(const ScoredToken& token, int count) {
   std::vector<std::pair<TokenId, float>> shown(
       token.top.begin(),
@@ -114,7 +114,8 @@ class CompletionLogprobs {
     out += '{';
     // Two ids may have the same text: the better one keeps it.
     std::vector<std::string> seen;
-    for (const auto& [id, logprob] : shown_alternatives(*entry.score, answer_.request.num_logprobs)) {
+    for (const auto& [id, logprob] :
+         shown_alternatives(*entry.score, answer_.request.num_logprobs)) {
       std::string text = token_text(answer_, id);
       if (std::find(seen.begin(), seen.end(), text) != seen.end()) continue;
       append_key(out, text);
@@ -204,7 +205,8 @@ void append_completion_choice(std::string& out, const Answer& answer, int index)
   out += "{\"index\":";
   append_json_integer(out, index);
   append_key(out, "text");
-  append_json_string(out, request.echo ? request.prompt_of(index).text + choice.text() : choice.text());
+  append_json_string(out,
+                     request.echo ? request.prompt_of(index).text + choice.text() : choice.text());
   append_key(out, "logprobs");
   if (request.num_logprobs >= 0) {
     CompletionLogprobs(answer, index).append(out);
@@ -262,8 +264,10 @@ void append_chat_prompt(std::string& out, const Answer& answer) {
 void append_usage(std::string& out, const Answer& answer) {
   std::int64_t num_prompt_tokens = 0;
   std::int64_t num_completion_tokens = 0;
-  for (const Prompt& prompt : answer.request.prompts) num_prompt_tokens += std::ssize(prompt.tokens);
-  for (const ChoiceDecoder& choice : answer.choices) num_completion_tokens += std::ssize(choice.tokens());
+  for (const Prompt& prompt : answer.request.prompts)
+    num_prompt_tokens += std::ssize(prompt.tokens);
+  for (const ChoiceDecoder& choice : answer.choices)
+    num_completion_tokens += std::ssize(choice.tokens());
   out += fmt::format("{{\"prompt_tokens\":{},\"completion_tokens\":{},\"total_tokens\":{}}}",
                      num_prompt_tokens, num_completion_tokens,
                      num_prompt_tokens + num_completion_tokens);

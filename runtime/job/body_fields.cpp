@@ -30,9 +30,13 @@ int integer(const FieldContext& c, std::int64_t min, std::int64_t max = INT32_MA
   return static_cast<int>(read_integer(c.name, c.value, {min, max}));
 }
 
-float number(const FieldContext& c, FloatRange range) { return read_float(c.name, c.value, range); }
+float number(const FieldContext& c, FloatRange range) {
+  return read_float(c.name, c.value, range);
+}
 
-bool boolean(const FieldContext& c) { return read_bool(c.name, c.value); }
+bool boolean(const FieldContext& c) {
+  return read_bool(c.name, c.value);
+}
 
 void read_stop(const FieldContext& c) {
   if (c.value.is_string()) {
@@ -85,8 +89,9 @@ void read_stop_token_ids(const FieldContext& c) {
 }
 
 void read_tools(const FieldContext& c) {
-  const bool objects = c.value.is_array() && std::all_of(c.value.begin(), c.value.end(),
-                                                         [](const Json& t) { return t.is_object(); });
+  const bool objects =
+      c.value.is_array() &&
+      std::all_of(c.value.begin(), c.value.end(), [](const Json& t) { return t.is_object(); });
   if (!objects) refuse_value(c.name, "a list of objects", c.value);
   if (!c.value.empty()) c.fields.tools = &c.value;
 }
@@ -129,28 +134,46 @@ FieldTable make_field_table() {
   return {
       {"prompt", {kCompletions, [](const FieldContext& c) { c.fields.prompt = &c.value; }}},
       {"messages", {kChat, [](const FieldContext& c) { c.fields.messages = &c.value; }}},
-      {"model", {kBoth, [](const FieldContext& c) { c.fields.model = read_string(c.name, c.value); }}},
+      {"model",
+       {kBoth, [](const FieldContext& c) { c.fields.model = read_string(c.name, c.value); }}},
       {"max_tokens", {kBoth, [](const FieldContext& c) { c.fields.max_tokens = integer(c, 0); }}},
       {"max_completion_tokens",
        {kBoth, [](const FieldContext& c) { c.fields.max_completion_tokens = integer(c, 0); }}},
       {"min_tokens", {kBoth, [](const FieldContext& c) { c.fields.min_tokens = integer(c, 0); }}},
-      {"n", {kBoth, [](const FieldContext& c) { c.fields.n = integer(c, 1, kMaxChoicesPerPrompt); }}},
+      {"n",
+       {kBoth, [](const FieldContext& c) { c.fields.n = integer(c, 1, kMaxChoicesPerPrompt); }}},
       {"best_of", {kBoth, [](const FieldContext& c) { c.fields.best_of = integer(c, 1); }}},
       {"temperature",
-       {kBoth, [](const FieldContext& c) { c.fields.temperature = number(c, {0.0F, kUnbounded}); }}},
+       {kBoth,
+        [](const FieldContext& c) {
+          c.fields.temperature = number(c, {0.0F, kUnbounded});
+        }}},
       {"top_p",
-       {kBoth, [](const FieldContext& c) { c.fields.top_p = number(c, {0.0F, 1.0F, true}); }}},
+       {kBoth,
+        [](const FieldContext& c) {
+          c.fields.top_p = number(c, {0.0F, 1.0F, true});
+        }}},
       {"top_k", {kBoth, [](const FieldContext& c) { c.fields.top_k = integer(c, -1); }}},
-      {"min_p", {kBoth, [](const FieldContext& c) { c.fields.min_p = number(c, {0.0F, 1.0F}); }}},
+      {"min_p",
+       {kBoth,
+        [](const FieldContext& c) {
+          c.fields.min_p = number(c, {0.0F, 1.0F});
+        }}},
       {"repetition_penalty",
        {kBoth,
         [](const FieldContext& c) {
           c.fields.repetition_penalty = number(c, {0.0F, kUnbounded, true});
         }}},
       {"presence_penalty",
-       {kBoth, [](const FieldContext& c) { c.fields.presence_penalty = number(c, {-2.0F, 2.0F}); }}},
+       {kBoth,
+        [](const FieldContext& c) {
+          c.fields.presence_penalty = number(c, {-2.0F, 2.0F});
+        }}},
       {"frequency_penalty",
-       {kBoth, [](const FieldContext& c) { c.fields.frequency_penalty = number(c, {-2.0F, 2.0F}); }}},
+       {kBoth,
+        [](const FieldContext& c) {
+          c.fields.frequency_penalty = number(c, {-2.0F, 2.0F});
+        }}},
       {"seed",
        {kBoth,
         [](const FieldContext& c) {
@@ -257,8 +280,8 @@ bool equals_default(std::string_view name, const Json& value) {
 void check_endpoint(std::string_view name, Field::Where where, Endpoint endpoint) {
   const bool chat = endpoint == Endpoint::kChat;
   if (where == Field::Where::kBoth || (where == Field::Where::kChat) == chat) return;
-  refuse("invalid_request", fmt::format("{}: belongs to {}", name,
-                                        chat ? "/v1/completions" : "/v1/chat/completions"));
+  refuse("invalid_request",
+         fmt::format("{}: belongs to {}", name, chat ? "/v1/completions" : "/v1/chat/completions"));
 }
 
 void read_field(const FieldContext& c, Endpoint endpoint) {

@@ -46,14 +46,14 @@ struct BodyFields {
   bool echo = false;
   bool return_token_ids = false;
   bool chat_logprobs = false;
-  int num_logprobs = -1;         // completions' logprobs
+  int num_logprobs = -1;  // completions' logprobs
   std::optional<int> top_logprobs;
   int num_prompt_logprobs = -1;
   int priority = 0;
 };
 
-/// Reads every field of body (an object) or throws LineFailure. envelope: names to leave alone, which
-/// belong to the line's own form.
+/// Reads every field of body (an object) or throws LineFailure. envelope: names to leave alone,
+/// which belong to the line's own form.
 BodyFields read_body(const nlohmann::ordered_json& body, Endpoint endpoint, int vocab_size,
                      const std::vector<std::string_view>& envelope);
 

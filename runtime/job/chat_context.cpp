@@ -62,7 +62,8 @@ Json message(std::string_view where, const Json& given) {
   if (!given.is_object()) refuse_value(where, "an object with role and content", given);
   Json message = given;
   read_string(fmt::format("{}.role", where), given.value("role", Json()));
-  message["content"] = content_text(fmt::format("{}.content", where), given.value("content", Json()));
+  message["content"] =
+      content_text(fmt::format("{}.content", where), given.value("content", Json()));
   const auto calls = message.find("tool_calls");
   if (calls == message.end()) return message;
   if (calls->is_null() || (calls->is_array() && calls->empty())) {
@@ -100,8 +101,8 @@ Json chat_context(const BodyFields& fields, const Tokenizer& tokenizer) {
   if (fields.template_kwargs != nullptr) {
     for (const auto& item : fields.template_kwargs->items()) {
       if (item.key() == "messages" || item.key() == "tools") {
-        refuse("invalid_request", fmt::format("chat_template_kwargs: {} is a field of its own",
-                                              item.key()));
+        refuse("invalid_request",
+               fmt::format("chat_template_kwargs: {} is a field of its own", item.key()));
       }
       context[item.key()] = item.value();
     }

@@ -19,9 +19,9 @@ class ChoiceDecoder {
   /// request must outlive the decoder.
   ChoiceDecoder(const Request& request, int choice, std::shared_ptr<const Tokenizer> tokenizer);
 
-  /// Takes the next token; false where the choice has ended already. A stop string counts once its end
-  /// lies beyond the text of the first min_tokens tokens. Of several, the one that ends first, then the
-  /// first in the request's list.
+  /// Takes the next token; false where the choice has ended already. A stop string counts once its
+  /// end lies beyond the text of the first min_tokens tokens. Of several, the one that ends first,
+  /// then the first in the request's list.
   bool add(const ScoredToken& token);
 
   /// Ends the choice from outside; nothing where it has ended.

@@ -22,7 +22,8 @@ class CustomIds {
     std::array<std::uint32_t, 3> word;
     friend bool operator==(const Key&, const Key&) = default;
   };
-  // Open addressing with linear probes. Parts grow one by one, so that no moment holds the set twice.
+  // Open addressing with linear probes. Parts grow one by one, so that no moment holds the set
+  // twice.
   struct Part {
     Pages pages;
     std::uint32_t capacity = 0;

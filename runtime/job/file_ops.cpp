@@ -88,7 +88,8 @@ bool read_at(const File& file, std::int64_t offset, std::span<char> bytes) {
   while (!bytes.empty()) {
     const ssize_t got = ::pread(file.descriptor(), bytes.data(), bytes.size(), offset);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw std::system_error(errno, std::generic_category(), "cannot read a job's file");
+    if (got < 0)
+      throw std::system_error(errno, std::generic_category(), "cannot read a job's file");
     if (got == 0) return false;
     bytes = bytes.subspan(static_cast<std::size_t>(got));
     offset += got;

@@ -23,7 +23,9 @@ Hash128 hash128(std::string_view bytes) {
   return {hash.high64, hash.low64};
 }
 
-std::string hex(Hash128 hash) { return fmt::format("{:016x}{:016x}", hash.high, hash.low); }
+std::string hex(Hash128 hash) {
+  return fmt::format("{:016x}{:016x}", hash.high, hash.low);
+}
 
 void ChainHash::add(std::uint64_t next) {
   std::array<char, 24> bytes;

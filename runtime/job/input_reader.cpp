@@ -78,7 +78,8 @@ Shard parse_shard(const std::string& text) {
       fmt::format("--shard {}: expected I/N with 0 <= I < N, such as 0/4", text));
 }
 
-void check_inputs(const std::vector<std::string>& inputs, const std::vector<std::string>& job_files) {
+void check_inputs(const std::vector<std::string>& inputs,
+                  const std::vector<std::string>& job_files) {
   if (inputs.empty()) throw std::invalid_argument("--input: at least one file is needed");
   if (std::count(inputs.begin(), inputs.end(), "-") > 1) {
     throw std::invalid_argument("--input: standard input (-) can be read only once");
@@ -213,6 +214,8 @@ std::int64_t InputReader::bytes_read() const {
   return state_->bytes_before + (state_->source ? state_->source->bytes_read() : 0);
 }
 
-std::int64_t InputReader::bytes_total() const { return state_->bytes_total; }
+std::int64_t InputReader::bytes_total() const {
+  return state_->bytes_total;
+}
 
 }  // namespace headrace

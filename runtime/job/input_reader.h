@@ -26,18 +26,19 @@ struct InputOptions {
 
 /// A request line. Blank lines are never given, but they are counted.
 struct InputLine {
-  std::int64_t ordinal = 0;       // among the lines this job reads: 0, 1, 2, ...
-  std::int64_t number = 0;        // over all inputs, from 1: error messages, ids, sampling streams
-  std::int64_t file_line = 0;     // in its own file, from 1
-  int file = 0;                   // index into InputOptions::paths
-  std::uint64_t hash = 0;         // of number and content
-  bool too_long = false;          // text is empty: the line exceeds max_line_bytes
-  std::string text;               // without line end and byte order mark
+  std::int64_t ordinal = 0;    // among the lines this job reads: 0, 1, 2, ...
+  std::int64_t number = 0;     // over all inputs, from 1: error messages, ids, sampling streams
+  std::int64_t file_line = 0;  // in its own file, from 1
+  int file = 0;                // index into InputOptions::paths
+  std::uint64_t hash = 0;      // of number and content
+  bool too_long = false;       // text is empty: the line exceeds max_line_bytes
+  std::string text;            // without line end and byte order mark
 };
 
 /// Throws std::invalid_argument where an input is missing, unreadable, a directory, given twice as
 /// standard input, or the same file as one of the job's own files. Reads nothing.
-void check_inputs(const std::vector<std::string>& inputs, const std::vector<std::string>& job_files);
+void check_inputs(const std::vector<std::string>& inputs,
+                  const std::vector<std::string>& job_files);
 
 /// One thread at a time. Holds one open file and one line.
 class InputReader {
@@ -48,8 +49,9 @@ class InputReader {
   InputReader(InputReader&&) noexcept;
   InputReader& operator=(InputReader&&) noexcept;
 
-  /// The next line into `line` (its buffer is reused); false at the end. Throws std::invalid_argument
-  /// naming the file for damaged or truncated compressed data, std::system_error where reading fails.
+  /// The next line into `line` (its buffer is reused); false at the end. Throws
+  /// std::invalid_argument naming the file for damaged or truncated compressed data,
+  /// std::system_error where reading fails.
   bool next(InputLine& line);
 
   /// "FILE, line N", for messages.

@@ -49,10 +49,14 @@ void inspect_summary(const JobPaths& paths, JobInspection& inspection) {
 
 int JobInspection::exit_code() const {
   switch (status) {
-    case Status::kComplete: return 0;
-    case Status::kCompleteWithFailures: return 3;
-    case Status::kResumable: return 75;
-    case Status::kNotAJob: return 2;
+    case Status::kComplete:
+      return 0;
+    case Status::kCompleteWithFailures:
+      return 3;
+    case Status::kResumable:
+      return 75;
+    case Status::kNotAJob:
+      return 2;
   }
   return 2;
 }

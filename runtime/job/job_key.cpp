@@ -8,8 +8,8 @@ namespace headrace {
 namespace {
 
 const JobKeyPart* find(const JobKey& key, const std::string& name) {
-  const auto part = std::find_if(key.begin(), key.end(),
-                                 [&](const JobKeyPart& p) { return p.name == name; });
+  const auto part =
+      std::find_if(key.begin(), key.end(), [&](const JobKeyPart& p) { return p.name == name; });
   return part == key.end() ? nullptr : &*part;
 }
 
@@ -31,7 +31,8 @@ Hash128 hash_of(const JobKey& key) {
   std::string bytes;
   for (const JobKeyPart& part : key) {
     // Lengths keep ("a", "bc") apart from ("ab", "c").
-    bytes += fmt::format("{}:{}={}:{};", part.name.size(), part.name, part.value.size(), part.value);
+    bytes +=
+        fmt::format("{}:{}={}:{};", part.name.size(), part.name, part.value.size(), part.value);
   }
   return hash128(bytes);
 }

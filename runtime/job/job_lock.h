@@ -1,5 +1,5 @@
-// OUTPUT.lock: who works on an output. The kernel's lock on the file decides and ends with its owner;
-// the content only names the owner.
+// OUTPUT.lock: who works on an output. The kernel's lock on the file decides and ends with its
+// owner; the content only names the owner.
 #pragma once
 
 #include <cstdint>

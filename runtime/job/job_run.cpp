@@ -16,7 +16,9 @@ constexpr std::int32_t kMaxChoice = 1 << 16;
 // A burst of finished lines is written before the quarter second is over.
 constexpr std::size_t kMaxBufferedBytes = 4U << 20;
 
-std::filesystem::path temporary(const std::string& path) { return path + ".tmp"; }
+std::filesystem::path temporary(const std::string& path) {
+  return path + ".tmp";
+}
 
 void sync_parent(const std::string& path, FileOps& files) {
   files.sync_directory(std::filesystem::path(path).parent_path());
@@ -63,8 +65,8 @@ JobRun JobRun::resume(const Place& place, SpillArena& arena, const JobKey& key) 
     }
   });
   if (!has_header) {
-    throw std::invalid_argument(fmt::format("{}: its first record is damaged; --overwrite starts afresh",
-                                            paths.journal()));
+    throw std::invalid_argument(
+        fmt::format("{}: its first record is damaged; --overwrite starts afresh", paths.journal()));
   }
   run.journal_.truncate(good);
   run.partial_.truncate(run.partial_end_);
@@ -147,10 +149,10 @@ LineState JobRun::begin_line(const InputLine& line, const std::string& place) {
     return LineState::kNew;
   }
   if (lines_.hash(line.ordinal) != line.hash) {
-    throw std::invalid_argument(
-        fmt::format("{}: request line {} is not the one the job began with; restore it, or --overwrite "
-                    "starts afresh",
-                    place.empty() ? "input" : place, line.number));
+    throw std::invalid_argument(fmt::format(
+        "{}: request line {} is not the one the job began with; restore it, or --overwrite "
+        "starts afresh",
+        place.empty() ? "input" : place, line.number));
   }
   if (lines_.finished(line.ordinal)) return LineState::kFinished;
   return saved_.contains(line.ordinal) ? LineState::kStarted : LineState::kNew;
@@ -166,7 +168,8 @@ SavedTokens JobRun::take_saved(std::int64_t ordinal) {
 
 void JobRun::add_tokens(const JobStore::TokenDelta& delta, std::span<const ScoredToken> tokens) {
   if (lines_.status(delta.ordinal) != LineIndex::Status::kSeen) {
-    throw std::logic_error(fmt::format("request {} has tokens but is finished or unread", delta.ordinal));
+    throw std::logic_error(
+        fmt::format("request {} has tokens but is finished or unread", delta.ordinal));
   }
   std::vector<Pending>& pending = active_[delta.ordinal].pending;
   auto mine = std::find_if(pending.begin(), pending.end(),

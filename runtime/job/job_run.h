@@ -27,8 +27,8 @@ class JobRun {
 
   /// A new journal over an empty OUTPUT.partial.
   static JobRun start(const Place& place, SpillArena& arena, const JournalHeader& header);
-  /// Reads the journal that is there. Throws std::invalid_argument, having changed nothing, where it is
-  /// of another key or cannot be read.
+  /// Reads the journal that is there. Throws std::invalid_argument, having changed nothing, where
+  /// it is of another key or cannot be read.
   static JobRun resume(const Place& place, SpillArena& arena, const JobKey& key);
 
   const JournalHeader& header() const { return header_; }

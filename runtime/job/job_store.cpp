@@ -30,7 +30,9 @@ fs::path directory_of(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
-std::string temporary(const std::string& path) { return path + ".tmp"; }
+std::string temporary(const std::string& path) {
+  return path + ".tmp";
+}
 
 void check_target(const char* option, const std::string& path) {
   if (path.empty()) throw std::invalid_argument(fmt::format("{}: is empty", option));
@@ -47,9 +49,11 @@ void check_paths(const JobPaths& paths) {
   check_target("--output", paths.output);
   if (!paths.error_file.empty()) check_target("--error-file", paths.error_file);
   if (!paths.journal_dir.empty() && !fs::is_directory(paths.journal_dir)) {
-    throw std::invalid_argument(fmt::format("--journal-dir {}: is not a directory", paths.journal_dir));
+    throw std::invalid_argument(
+        fmt::format("--journal-dir {}: is not a directory", paths.journal_dir));
   }
-  const std::array own = {paths.output, paths.partial(), paths.lock(), paths.summary(), paths.journal()};
+  const std::array own = {paths.output, paths.partial(), paths.lock(), paths.summary(),
+                          paths.journal()};
   for (const std::string& path : own) {
     if (path == paths.error_file) {
       throw std::invalid_argument(
@@ -81,8 +85,8 @@ std::string JobPaths::journal() const {
 }
 
 std::vector<std::string> JobPaths::all() const {
-  std::vector<std::string> paths = {output,    partial(), lock(), summary(),
-                                    journal(), temporary(output)};
+  std::vector<std::string> paths = {output,    partial(), lock(),
+                                    summary(), journal(), temporary(output)};
   if (!error_file.empty()) paths.push_back(error_file);
   return paths;
 }
@@ -161,15 +165,14 @@ void JobStore::State::open_fresh() {
   if (!options.overwrite) {
     for (const std::string& path : {paths.output, paths.error_file}) {
       if (path.empty() || !fs::exists(path)) continue;
-      throw std::invalid_argument(
-          fmt::format("{}: exists and no job's summary is beside the output; --overwrite replaces it",
-                      path));
+      throw std::invalid_argument(fmt::format(
+          "{}: exists and no job's summary is beside the output; --overwrite replaces it", path));
     }
     if (has_bytes(paths.partial())) {
-      throw std::invalid_argument(
-          fmt::format("{}: holds answers, but {} is missing; give the --journal-dir of that run, or "
-                      "--overwrite to start afresh",
-                      paths.partial(), paths.journal()));
+      throw std::invalid_argument(fmt::format(
+          "{}: holds answers, but {} is missing; give the --journal-dir of that run, or "
+          "--overwrite to start afresh",
+          paths.partial(), paths.journal()));
     }
   }
   run = JobRun::start(place(), arena, {options.key, options.start_s, false});
@@ -200,15 +203,16 @@ void JobStore::State::sweep() {
 }
 
 void JobStore::State::refuse_finished_input(std::string_view what) const {
-  throw std::invalid_argument(fmt::format("{}: the job is finished, {}", options.paths.output, what));
+  throw std::invalid_argument(
+      fmt::format("{}: the job is finished, {}", options.paths.output, what));
 }
 
 void JobStore::State::end_finished_input() const {
   if (num_read == finished->num_lines && input_hash.value() == finished->input_hash) return;
-  refuse_finished_input(
-      fmt::format("but its input changed: it had {} requests, now {}, or others; --overwrite starts "
-                  "afresh",
-                  finished->num_lines, num_read));
+  refuse_finished_input(fmt::format(
+      "but its input changed: it had {} requests, now {}, or others; --overwrite starts "
+      "afresh",
+      finished->num_lines, num_read));
 }
 
 JobStore::JobStore(JobOptions options, FileOps& files)
@@ -220,8 +224,12 @@ JobStore::~JobStore() = default;
 JobStore::JobStore(JobStore&&) noexcept = default;
 JobStore& JobStore::operator=(JobStore&&) noexcept = default;
 
-JobState JobStore::state() const { return state_->state; }
-Hash128 JobStore::job_key() const { return state_->key_hash; }
+JobState JobStore::state() const {
+  return state_->state;
+}
+Hash128 JobStore::job_key() const {
+  return state_->key_hash;
+}
 
 std::int64_t JobStore::first_start_s() const {
   return state_->run ? state_->run->header().first_start_s : state_->finished->first_start_s;
@@ -243,7 +251,8 @@ std::string JobStore::found() const {
                                  sums.num_answered, sums.num_failed, run.num_saved_lines(),
                                  run.num_saved_tokens());
   if (run.num_lost() > 0) {
-    text += fmt::format(", {} answers lost with the machine and to be computed again", run.num_lost());
+    text +=
+        fmt::format(", {} answers lost with the machine and to be computed again", run.num_lost());
   }
   return text;
 }
@@ -277,7 +286,8 @@ void JobStore::reopen_failed(InputReader& input) {
 LineState JobStore::begin_line(const InputLine& line, const std::string& place) {
   State& state = *state_;
   if (line.ordinal != state.num_read) {
-    throw std::logic_error(fmt::format("request {} read where {} was due", line.ordinal, state.num_read));
+    throw std::logic_error(
+        fmt::format("request {} read where {} was due", line.ordinal, state.num_read));
   }
   if (state.finished && state.num_read == state.finished->num_lines) {
     if (state.input_hash.value() == state.finished->input_hash) {
@@ -299,13 +309,15 @@ void JobStore::end_input() {
   if (state.finished) return state.end_finished_input();
   const std::int64_t known = state.run->lines().size();
   if (known <= state.num_read) return;
-  throw std::invalid_argument(
-      fmt::format("input: {} requests, but an earlier run saw request {}; restore the missing lines, or "
-                  "--overwrite starts afresh",
-                  state.num_read, known));
+  throw std::invalid_argument(fmt::format(
+      "input: {} requests, but an earlier run saw request {}; restore the missing lines, or "
+      "--overwrite starts afresh",
+      state.num_read, known));
 }
 
-SavedTokens JobStore::take_saved(std::int64_t ordinal) { return state_->run->take_saved(ordinal); }
+SavedTokens JobStore::take_saved(std::int64_t ordinal) {
+  return state_->run->take_saved(ordinal);
+}
 
 void JobStore::add_tokens(const TokenDelta& delta, std::span<const ScoredToken> tokens) {
   state_->run->add_tokens(delta, tokens);
@@ -319,7 +331,9 @@ void JobStore::set_counters(const nlohmann::json& counters) {
   state_->run->set_counters(counters.dump());
 }
 
-nlohmann::json JobStore::counters() const { return nlohmann::json::parse(state_->run->counters()); }
+nlohmann::json JobStore::counters() const {
+  return nlohmann::json::parse(state_->run->counters());
+}
 
 void JobStore::tick(double now_s) {
   State& state = *state_;
@@ -343,20 +357,22 @@ void JobStore::flush() {
   state_->run->sync();
 }
 
-// Temporary files with everything in them, then the renames; the journal goes last but one, so that a
-// kill before leaves an unfinished job and a kill after it a finished one.
+// Temporary files with everything in them, then the renames; the journal goes last but one, so that
+// a kill before leaves an unfinished job and a kill after it a finished one.
 JobSummary JobStore::State::publish(const nlohmann::ordered_json& details) {
   const JobPaths& paths = options.paths;
   const bool apart = !paths.error_file.empty();
   const fs::path partial_path = paths.partial();
   const MergeSource source{run->partial().file(), partial_path, run->lines(), num_read};
-  JobSummary summary{options.key, run->header().first_start_s, num_read, input_hash.value(),
-                     run->counts(), 0, paths.error_file, 0};
+  JobSummary summary{options.key,      run->header().first_start_s,
+                     num_read,         input_hash.value(),
+                     run->counts(),    0,
+                     paths.error_file, 0};
   summary.output_bytes =
       merge_lines(source, {.answered = true, .failed = !apart}, temporary(paths.output), files);
   if (apart) {
-    summary.error_bytes =
-        merge_lines(source, {.answered = false, .failed = true}, temporary(paths.error_file), files);
+    summary.error_bytes = merge_lines(source, {.answered = false, .failed = true},
+                                      temporary(paths.error_file), files);
   }
   const File text = files.create(temporary(paths.summary()));
   files.write(text, to_json(summary, details), temporary(paths.summary()));
@@ -388,6 +404,8 @@ void JobStore::complete(const nlohmann::ordered_json& details) {
   state.lock->release();
 }
 
-int JobStore::exit_code() const { return counts().num_failed > 0 ? 3 : 0; }
+int JobStore::exit_code() const {
+  return counts().num_failed > 0 ? 3 : 0;
+}
 
 }  // namespace headrace

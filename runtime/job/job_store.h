@@ -1,6 +1,7 @@
 // A job's files: the answers as they finish (OUTPUT.partial), the journal, the lock, and at the end
 // OUTPUT in input order with OUTPUT.summary.json beside it. Survives a kill between any two system
-// calls: the same command goes on and ends with the same bytes. JOURNAL.md has the states and bytes.
+// calls: the same command goes on and ends with the same bytes. JOURNAL.md has the states and
+// bytes.
 #pragma once
 
 #include <cstdint>
@@ -68,17 +69,17 @@ struct FinishedLine {
 struct JobCounts {
   std::int64_t num_answered = 0;
   std::int64_t num_failed = 0;
-  std::int64_t num_prompt_tokens = 0;      // of answered lines, all runs together
+  std::int64_t num_prompt_tokens = 0;  // of answered lines, all runs together
   std::int64_t num_completion_tokens = 0;
 };
 
-/// One thread at a time. Failing system calls throw std::system_error; the store is dead afterwards,
-/// its files are as a kill would have left them.
+/// One thread at a time. Failing system calls throw std::system_error; the store is dead
+/// afterwards, its files are as a kill would have left them.
 class JobStore {
  public:
-  /// Takes the lock and finds out where the job stands. Throws std::invalid_argument, having changed
-  /// nothing, where another process owns the output, the job key differs, OUTPUT is not a job's, or a
-  /// journal is missing or damaged at its head.
+  /// Takes the lock and finds out where the job stands. Throws std::invalid_argument, having
+  /// changed nothing, where another process owns the output, the job key differs, OUTPUT is not a
+  /// job's, or a journal is missing or damaged at its head.
   explicit JobStore(JobOptions options, FileOps& files = FileOps::system());
   ~JobStore();
   JobStore(JobStore&&) noexcept;
@@ -89,17 +90,17 @@ class JobStore {
   std::int64_t first_start_s() const;
   Hash128 job_key() const;
   const JobCounts& counts() const;
-  /// One line a person can read about what was found ("resumed: 812 answered, 3 failed, ..."); empty
-  /// for a new job.
+  /// One line a person can read about what was found ("resumed: 812 answered, 3 failed, ...");
+  /// empty for a new job.
   std::string found() const;
 
-  /// --retry-failed on a finished job (state() is kFinished, counts().num_failed > 0): reads the whole
-  /// input with a reader of its own, checks it, and turns the job into a resumed one whose failed lines
-  /// are new.
+  /// --retry-failed on a finished job (state() is kFinished, counts().num_failed > 0): reads the
+  /// whole input with a reader of its own, checks it, and turns the job into a resumed one whose
+  /// failed lines are new.
   void reopen_failed(InputReader& input);
 
-  /// Every line, in order, before anything else about it. Throws std::invalid_argument where the line
-  /// differs from what an earlier run saw; place is the reader's word for messages.
+  /// Every line, in order, before anything else about it. Throws std::invalid_argument where the
+  /// line differs from what an earlier run saw; place is the reader's word for messages.
   LineState begin_line(const InputLine& line, const std::string& place = {});
   /// False where the custom_id came before. Every line that has one, in order, finished ones too.
   bool claim_custom_id(std::string_view custom_id);
@@ -109,7 +110,8 @@ class JobStore {
   /// Once for a kStarted line.
   SavedTokens take_saved(std::int64_t ordinal);
 
-  /// New tokens of an unfinished choice, in order. first: how many it had before, saved ones included.
+  /// New tokens of an unfinished choice, in order. first: how many it had before, saved ones
+  /// included.
   struct TokenDelta {
     std::int64_t ordinal = 0;
     int choice = 0;
@@ -120,7 +122,8 @@ class JobStore {
   /// The line's output, without line end.
   void finish_line(const FinishedLine& finished, std::string_view output_line);
 
-  /// Any JSON object of the caller's (elapsed time, resume cost): the last one comes back after a resume.
+  /// Any JSON object of the caller's (elapsed time, resume cost): the last one comes back after a
+  /// resume.
   void set_counters(const nlohmann::json& counters);
   nlohmann::json counters() const;
 
@@ -130,8 +133,8 @@ class JobStore {
   /// Writes and syncs everything: before a stop.
   void flush();
 
-  /// All lines are finished: OUTPUT and its summary appear, journal, partial and lock vanish. details:
-  /// the caller's fields of the summary (layout, wall time, latencies).
+  /// All lines are finished: OUTPUT and its summary appear, journal, partial and lock vanish.
+  /// details: the caller's fields of the summary (layout, wall time, latencies).
   void complete(const nlohmann::ordered_json& details);
 
   /// 0 or 3.
@@ -149,7 +152,7 @@ struct JobInspection {
   std::optional<std::string> owner;  // of the lock, while it is held
   JobCounts counts;
   JobKey key;
-  std::string problem;  // where status is kNotAJob, why
+  std::string problem;    // where status is kNotAJob, why
   int exit_code() const;  // 2, 75, 0, 3
 };
 JobInspection inspect_job(const JobPaths& paths);

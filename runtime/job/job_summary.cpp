@@ -57,7 +57,8 @@ JobSummary parse(const Json& json) {
   summary.counts.num_answered = json.at("answered").get<std::int64_t>();
   summary.counts.num_failed = json.at("failed").get<std::int64_t>();
   summary.counts.num_prompt_tokens = json.at("usage").at("prompt_tokens").get<std::int64_t>();
-  summary.counts.num_completion_tokens = json.at("usage").at("completion_tokens").get<std::int64_t>();
+  summary.counts.num_completion_tokens =
+      json.at("usage").at("completion_tokens").get<std::int64_t>();
   summary.output_bytes = json.at("output_bytes").get<std::int64_t>();
   summary.error_file = json.at("error_file").get<std::string>();
   summary.error_bytes = json.at("error_bytes").get<std::int64_t>();
@@ -97,9 +98,11 @@ JobSummary read_summary(const std::filesystem::path& path) {
   try {
     return parse(Json::parse(read_text(path)));
   } catch (const nlohmann::json::exception& error) {
-    throw std::invalid_argument(fmt::format("{}: not a job's summary: {}", path.string(), error.what()));
+    throw std::invalid_argument(
+        fmt::format("{}: not a job's summary: {}", path.string(), error.what()));
   } catch (const std::invalid_argument& error) {
-    throw std::invalid_argument(fmt::format("{}: not a job's summary: {}", path.string(), error.what()));
+    throw std::invalid_argument(
+        fmt::format("{}: not a job's summary: {}", path.string(), error.what()));
   }
 }
 

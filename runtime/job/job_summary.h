@@ -14,11 +14,11 @@ namespace headrace {
 struct JobSummary {
   JobKey key;
   std::int64_t first_start_s = 0;
-  std::int64_t num_lines = 0;   // of the input
-  Hash128 input_hash;           // ChainHash of their hashes
+  std::int64_t num_lines = 0;  // of the input
+  Hash128 input_hash;          // ChainHash of their hashes
   JobCounts counts;
   std::int64_t output_bytes = 0;
-  std::string error_file;       // empty: failed lines are in the output
+  std::string error_file;  // empty: failed lines are in the output
   std::int64_t error_bytes = 0;
 };
 

@@ -18,8 +18,8 @@ namespace {
 
 enum class RecordType : std::uint8_t { kHeader = 0, kFinished = 1, kTokens = 2, kCounters = 3 };
 
-constexpr std::size_t kFrameBytes = 8;  // length and checksum
-constexpr std::size_t kTokenBytes = 14; // id, log-probability, rank, number of alternatives
+constexpr std::size_t kFrameBytes = 8;   // length and checksum
+constexpr std::size_t kTokenBytes = 14;  // id, log-probability, rank, number of alternatives
 constexpr std::size_t kAlternativeBytes = 8;
 
 template <std::integral Number>
@@ -123,7 +123,9 @@ TokensRecord decode_tokens(PayloadReader reader) {
   return record;
 }
 
-std::string begin_payload(RecordType type) { return std::string(1, static_cast<char>(type)); }
+std::string begin_payload(RecordType type) {
+  return std::string(1, static_cast<char>(type));
+}
 
 }  // namespace
 
@@ -191,10 +193,14 @@ JournalRecord decode_payload(std::string_view payload) {
   PayloadReader reader(payload);
   try {
     switch (static_cast<RecordType>(reader.take<std::uint8_t>())) {
-      case RecordType::kHeader: return decode_header(reader);
-      case RecordType::kFinished: return decode_finished(reader);
-      case RecordType::kTokens: return decode_tokens(reader);
-      case RecordType::kCounters: return CountersRecord{std::string(reader.rest())};
+      case RecordType::kHeader:
+        return decode_header(reader);
+      case RecordType::kFinished:
+        return decode_finished(reader);
+      case RecordType::kTokens:
+        return decode_tokens(reader);
+      case RecordType::kCounters:
+        return CountersRecord{std::string(reader.rest())};
     }
   } catch (const nlohmann::json::exception& error) {
     throw std::runtime_error(fmt::format("a journal header cannot be read: {}", error.what()));
@@ -206,11 +212,9 @@ std::int64_t scan_journal(const File& file, const std::filesystem::path& path,
                           const std::function<void(std::string_view)>& visit) {
   const std::int64_t size = size_of(file);
   std::array<char, kJournalMagic.size()> magic{};
-  if (!read_at(file, 0, magic) ||
-      std::string_view(magic.data(), magic.size()) != kJournalMagic) {
-    throw std::invalid_argument(
-        fmt::format("{}: not a journal of this version of headrace; --overwrite starts afresh",
-                    path.string()));
+  if (!read_at(file, 0, magic) || std::string_view(magic.data(), magic.size()) != kJournalMagic) {
+    throw std::invalid_argument(fmt::format(
+        "{}: not a journal of this version of headrace; --overwrite starts afresh", path.string()));
   }
   constexpr std::int64_t kWindow = 1 << 20;
   std::string window;

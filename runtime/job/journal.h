@@ -1,5 +1,5 @@
-// The journal's bytes: a magic number, then records with length and checksum. JOURNAL.md describes them
-// exactly.
+// The journal's bytes: a magic number, then records with length and checksum. JOURNAL.md describes
+// them exactly.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +27,9 @@ struct FinishedRecord {
   bool answered = false;
   std::int64_t ordinal = 0;
   std::uint64_t line_hash = 0;
-  std::int64_t offset = 0;        // in OUTPUT.partial
-  std::uint32_t length = 0;       // without line end
-  std::uint64_t checksum = 0;     // hash64 of the output line without line end
+  std::int64_t offset = 0;     // in OUTPUT.partial
+  std::uint32_t length = 0;    // without line end
+  std::uint64_t checksum = 0;  // hash64 of the output line without line end
   std::int64_t num_prompt_tokens = 0;
   std::int64_t num_completion_tokens = 0;
 };
@@ -39,7 +39,7 @@ struct TokensRecord {
   std::int64_t ordinal = 0;
   std::uint64_t line_hash = 0;
   std::int32_t choice = 0;
-  std::int32_t first = 0;         // tokens of the choice before these
+  std::int32_t first = 0;  // tokens of the choice before these
   std::vector<ScoredToken> tokens;
 };
 
@@ -69,9 +69,9 @@ std::int64_t framed_bytes(std::string_view payload);
 /// Throws std::runtime_error where a payload is short, too long or of an unknown type.
 JournalRecord decode_payload(std::string_view payload);
 
-/// Calls visit(payload) for each record in turn. Ends at the first that is torn or damaged, and returns
-/// where the good records end. Reads as a stream. Throws std::invalid_argument naming the path where the
-/// file does not begin like a journal of this version.
+/// Calls visit(payload) for each record in turn. Ends at the first that is torn or damaged, and
+/// returns where the good records end. Reads as a stream. Throws std::invalid_argument naming the
+/// path where the file does not begin like a journal of this version.
 std::int64_t scan_journal(const File& file, const std::filesystem::path& path,
                           const std::function<void(std::string_view)>& visit);
 

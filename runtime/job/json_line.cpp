@@ -100,15 +100,23 @@ std::string parse_json_line(std::string_view text, Json& out) {
 
 std::string_view json_kind(const Json& value) {
   switch (value.type()) {
-    case Json::value_t::null: return "null";
-    case Json::value_t::object: return "an object";
-    case Json::value_t::array: return "a list";
-    case Json::value_t::string: return "a string";
-    case Json::value_t::boolean: return "true or false";
-    case Json::value_t::number_float: return "a number with a fraction";
+    case Json::value_t::null:
+      return "null";
+    case Json::value_t::object:
+      return "an object";
+    case Json::value_t::array:
+      return "a list";
+    case Json::value_t::string:
+      return "a string";
+    case Json::value_t::boolean:
+      return "true or false";
+    case Json::value_t::number_float:
+      return "a number with a fraction";
     case Json::value_t::number_integer:
-    case Json::value_t::number_unsigned: return "an integer";
-    default: return "not JSON";
+    case Json::value_t::number_unsigned:
+      return "an integer";
+    default:
+      return "not JSON";
   }
 }
 

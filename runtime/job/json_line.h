@@ -1,5 +1,5 @@
-// JSON of a request line, parsed with bounds: nesting, members of an object, valid UTF-8. Of duplicate
-// keys the last one counts.
+// JSON of a request line, parsed with bounds: nesting, members of an object, valid UTF-8. Of
+// duplicate keys the last one counts.
 #pragma once
 
 #include <string>
@@ -14,7 +14,8 @@ inline constexpr int kMaxJsonDepth = 128;  // tools with nested schemas stay bel
 /// object clients send, has at most 1,024.
 inline constexpr int kMaxJsonMembers = 8192;
 
-/// Parses text into out. Returns what is wrong, as one clause of valid UTF-8; empty where nothing is.
+/// Parses text into out. Returns what is wrong, as one clause of valid UTF-8; empty where nothing
+/// is.
 std::string parse_json_line(std::string_view text, nlohmann::ordered_json& out);
 
 /// "a string", "an object", ...: what a value is, for messages.

@@ -12,12 +12,23 @@ constexpr float kLowestLogprob = -9999.0F;
 
 void append_escape(std::string& out, unsigned char byte) {
   switch (byte) {
-    case '"': out += "\\\""; return;
-    case '\\': out += "\\\\"; return;
-    case '\n': out += "\\n"; return;
-    case '\r': out += "\\r"; return;
-    case '\t': out += "\\t"; return;
-    default: break;
+    case '"':
+      out += "\\\"";
+      return;
+    case '\\':
+      out += "\\\\";
+      return;
+    case '\n':
+      out += "\\n";
+      return;
+    case '\r':
+      out += "\\r";
+      return;
+    case '\t':
+      out += "\\t";
+      return;
+    default:
+      break;
   }
   constexpr std::string_view kDigits = "0123456789abcdef";
   out += "\\u00";
@@ -53,10 +64,15 @@ void append_json_logprob(std::string& out, float value) {
     out += "null";
     return;
   }
+  const std::size_t begin = out.size();
   append_number(out, std::max(value, kLowestLogprob));
+  // Readers that guess types from the first values must not take a log-probability for an integer.
+  if (out.find_first_of(".e", begin) == std::string::npos) out += ".0";
 }
 
-void append_json_integer(std::string& out, std::int64_t value) { append_number(out, value); }
+void append_json_integer(std::string& out, std::int64_t value) {
+  append_number(out, value);
+}
 
 std::int64_t num_characters(std::string_view text) {
   return std::count_if(text.begin(), text.end(),

@@ -1,5 +1,5 @@
-// Writes JSON the same way for ever: no spaces, UTF-8 as it is, numbers in the shortest form that reads
-// back as the same float32.
+// Writes JSON the same way for ever: no spaces, UTF-8 as it is, numbers in the shortest form that
+// reads back as the same float32.
 #pragma once
 
 #include <cstdint>

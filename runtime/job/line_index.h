@@ -35,8 +35,9 @@ class LineIndex {
   }
   Extent extent(std::int64_t ordinal) const {
     const Entry* entry = entries_.find(ordinal);
-    return {static_cast<std::int64_t>(entry->offset_low | (std::uint64_t{entry->offset_high} << 32)),
-            entry->length};
+    return {
+        static_cast<std::int64_t>(entry->offset_low | (std::uint64_t{entry->offset_high} << 32)),
+        entry->length};
   }
 
   void set_seen(std::int64_t ordinal, std::uint64_t hash) {
@@ -69,7 +70,8 @@ class LineIndex {
   static_assert(sizeof(Entry) == 20);
 
   Entry& put(std::int64_t ordinal) {
-    if (ordinal < 0 || ordinal >= kMaxLines) throw std::length_error("more lines than a job can have");
+    if (ordinal < 0 || ordinal >= kMaxLines)
+      throw std::length_error("more lines than a job can have");
     entries_.extend_to(ordinal);
     if (ordinal >= size_) size_ = ordinal + 1;
     return *entries_.find(ordinal);

@@ -48,7 +48,8 @@ class Merger {
     std::sort(pieces_.begin(), pieces_.end(),
               [](const Piece& a, const Piece& b) { return a.offset < b.offset; });
     for (const Piece& piece : pieces_) {
-      if (!read_at(source_.partial, piece.offset, std::span(batch_).subspan(piece.place, piece.length))) {
+      if (!read_at(source_.partial, piece.offset,
+                   std::span(batch_).subspan(piece.place, piece.length))) {
         throw std::runtime_error(
             fmt::format("{}: shorter than its journal says", source_.partial_path.string()));
       }

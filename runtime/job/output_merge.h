@@ -21,8 +21,9 @@ struct MergeSelection {
   bool failed = true;
 };
 
-/// Writes the selected lines, ordered by ordinal, to a new file and syncs it. Memory is bounded: a batch
-/// of lines is read in the order of the source and written in one piece. Returns the bytes written.
+/// Writes the selected lines, ordered by ordinal, to a new file and syncs it. Memory is bounded: a
+/// batch of lines is read in the order of the source and written in one piece. Returns the bytes
+/// written.
 std::int64_t merge_lines(const MergeSource& source, MergeSelection selection,
                          const std::filesystem::path& target, FileOps& files);
 

@@ -26,10 +26,10 @@ struct Request {
   Endpoint endpoint = Endpoint::kCompletions;
 
   std::vector<Prompt> prompts;
-  int n = 1;                           // choices a prompt
-  SamplingParams params;               // of choice 0; see AnswerBuilder::sequence()
-  std::vector<TokenId> stop_token_ids; // the request's own and the end-of-sequence ids, ascending
-  std::vector<TokenId> end_ids;        // those of them that give no stop_reason, ascending
+  int n = 1;                            // choices a prompt
+  SamplingParams params;                // of choice 0; see AnswerBuilder::sequence()
+  std::vector<TokenId> stop_token_ids;  // the request's own and the end-of-sequence ids, ascending
+  std::vector<TokenId> end_ids;         // those of them that give no stop_reason, ascending
   std::vector<std::string> stop;
   int priority = 0;
 

@@ -22,7 +22,8 @@ using Json = nlohmann::ordered_json;
 
 // A body without max_tokens at /v1/completions: OpenAI's and vLLM's default.
 constexpr int kDefaultCompletionTokens = 16;
-// Every choice has a sequence and an answer in memory; vLLM and OpenAI clients send up to 2,048 prompts.
+// Every choice has a sequence and an answer in memory; vLLM and OpenAI clients send up to 2,048
+// prompts.
 constexpr std::int64_t kMaxChoices = 16384;
 
 // Where a line's body is, and which of its fields are not the body's.
@@ -48,7 +49,8 @@ Form batch_form(const Json& document) {
   static constexpr std::string_view kNames[] = {"custom_id", "method", "url", "body"};
   for (const auto& item : document.items()) {
     if (std::find(std::begin(kNames), std::end(kNames), item.key()) == std::end(kNames)) {
-      refuse("unsupported", fmt::format("unknown field \"{}\" beside body", item.key().substr(0, 64)));
+      refuse("unsupported",
+             fmt::format("unknown field \"{}\" beside body", item.key().substr(0, 64)));
     }
   }
   const Json method = document.value("method", Json());
@@ -124,8 +126,8 @@ class RequestMaker {
     Prompt prompt;
     prompt.tokens = read_token_ids("prompt", ids, config_.vocab_size);
     if (fields_.echo) {
-      prompt.text = config_.tokenizer->decode(
-          prompt.tokens, {.skip_special_tokens = fields_.skip_special_tokens});
+      prompt.text = config_.tokenizer->decode(prompt.tokens,
+                                              {.skip_special_tokens = fields_.skip_special_tokens});
     }
     request_.prompts.push_back(std::move(prompt));
   }
@@ -163,8 +165,9 @@ class RequestMaker {
   void check_num_choices(std::size_t num_prompts) const {
     const auto num_choices = static_cast<std::int64_t>(num_prompts) * fields_.n;
     if (num_choices <= kMaxChoices) return;
-    refuse("invalid_request", fmt::format("{} prompts with n {} make {} choices, at most {} are accepted",
-                                          num_prompts, fields_.n, num_choices, kMaxChoices));
+    refuse("invalid_request",
+           fmt::format("{} prompts with n {} make {} choices, at most {} are accepted", num_prompts,
+                       fields_.n, num_choices, kMaxChoices));
   }
 
   void set_choices() {
@@ -234,8 +237,9 @@ class RequestMaker {
     stops.erase(std::unique(stops.begin(), stops.end()), stops.end());
     if (stops.size() > static_cast<std::size_t>(kMaxStopIds)) {
       refuse("invalid_request",
-             fmt::format("stop_token_ids: {} ids with the end-of-sequence ids, at most {} are accepted",
-                         stops.size(), kMaxStopIds));
+             fmt::format(
+                 "stop_token_ids: {} ids with the end-of-sequence ids, at most {} are accepted",
+                 stops.size(), kMaxStopIds));
     }
     request_.params.min_tokens = fields_.min_tokens;
     if (fields_.min_tokens > 0) request_.params.banned_before_min = stops;
@@ -292,8 +296,8 @@ Request make_request(const Json& document, const InputLine& line, const ParserCo
   return request;
 }
 
-// Keeps the top level's custom_id and skips the rest, at a fraction of a document's cost. Accepts what
-// parse_json_line() accepts.
+// Keeps the top level's custom_id and skips the rest, at a fraction of a document's cost. Accepts
+// what parse_json_line() accepts.
 class CustomIdFinder final : public nlohmann::json_sax<Json> {
  public:
   bool null() override { return value(); }
@@ -356,8 +360,8 @@ ParsedLine RequestParser::parse(const InputLine& line) const {
   std::string problem = parse_json_line(line.text, document);
   if (!problem.empty()) return {std::nullopt, LineError{"invalid_json", std::move(problem)}};
   if (!document.is_object()) {
-    return {std::nullopt, LineError{"invalid_request",
-                                    fmt::format("expected an object, got {}", json_kind(document))}};
+    return {std::nullopt, LineError{"invalid_request", fmt::format("expected an object, got {}",
+                                                                   json_kind(document))}};
   }
   try {
     Request request = make_request(document, line, config_);

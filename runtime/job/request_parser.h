@@ -21,18 +21,18 @@
 namespace headrace {
 
 /// The text of a chat prompt for a template's context (messages, tools, add_generation_prompt,
-/// bos_token, eos_token, unk_token, pad_token, chat_template_kwargs' fields). What it throws derived
-/// from std::runtime_error becomes the line's error. Called from the parser's thread.
+/// bos_token, eos_token, unk_token, pad_token, chat_template_kwargs' fields). What it throws
+/// derived from std::runtime_error becomes the line's error. Called from the parser's thread.
 using ChatRenderer = std::function<std::string(const nlohmann::ordered_json& context)>;
 
 struct ParserConfig {
   std::shared_ptr<const Tokenizer> tokenizer;
-  ChatRenderer chat;                   // empty: the model has no chat template
-  int max_model_len = 0;               // prompt and completion together
-  int vocab_size = 0;                  // ids of prompts, logit_bias and stop_token_ids lie below
-  std::vector<TokenId> end_ids;        // end of sequence, from model, tokenizer and generation config
+  ChatRenderer chat;             // empty: the model has no chat template
+  int max_model_len = 0;         // prompt and completion together
+  int vocab_size = 0;            // ids of prompts, logit_bias and stop_token_ids lie below
+  std::vector<TokenId> end_ids;  // end of sequence, from model, tokenizer and generation config
   SamplingDefaults defaults;
-  std::uint64_t seed = 0;              // --seed
+  std::uint64_t seed = 0;                       // --seed
   std::vector<std::string> served_model_names;  // a body's model must be among them; empty: any
 };
 

@@ -15,7 +15,9 @@ namespace {
 
 constexpr std::size_t kWriteBytes = 4U << 20;
 
-std::filesystem::path temporary(const std::string& path) { return path + ".tmp"; }
+std::filesystem::path temporary(const std::string& path) {
+  return path + ".tmp";
+}
 
 std::int64_t number_after(std::string_view text, std::string_view name) {
   const std::size_t begin = text.find(name);
@@ -71,11 +73,10 @@ void RetrySeed::add(const InputLine& line) {
   const std::string& text = output_->line;
   if (is_answer(text)) {
     const std::string_view usage = usage_of(text);
-    add_record(encode_payload(
-        FinishedRecord{true, line.ordinal, line.hash, partial_.end(),
-                       static_cast<std::uint32_t>(text.size()), hash64(text),
-                       number_after(usage, R"("prompt_tokens":)"),
-                       number_after(usage, R"("completion_tokens":)")}));
+    add_record(encode_payload(FinishedRecord{true, line.ordinal, line.hash, partial_.end(),
+                                             static_cast<std::uint32_t>(text.size()), hash64(text),
+                                             number_after(usage, R"("prompt_tokens":)"),
+                                             number_after(usage, R"("completion_tokens":)")}));
     partial_.append(text);
     partial_.append("\n");
     if (partial_.buffered_bytes() > kWriteBytes) {

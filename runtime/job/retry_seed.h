@@ -1,5 +1,5 @@
-// --retry-failed on a finished job: OUTPUT's answers become the OUTPUT.partial and journal of a job in
-// which only the failed lines are left to do.
+// --retry-failed on a finished job: OUTPUT's answers become the OUTPUT.partial and journal of a job
+// in which only the failed lines are left to do.
 #pragma once
 
 #include <memory>

@@ -85,11 +85,13 @@ SamplingDefaults parse_generation_config(std::string_view json, const std::strin
 
 std::string describe(const SamplingDefaults& defaults) {
   std::string eos;
-  for (const TokenId id : defaults.eos_token_ids) eos += fmt::format("{}{}", eos.empty() ? "" : ",", id);
-  return fmt::format("temperature {} top_p {} top_k {} min_p {} repetition_penalty {} max_new_tokens {} eos {}",
-                     shown(defaults.temperature), shown(defaults.top_p), shown(defaults.top_k),
-                     shown(defaults.min_p), shown(defaults.repetition_penalty),
-                     shown(defaults.max_new_tokens), eos.empty() ? "-" : eos);
+  for (const TokenId id : defaults.eos_token_ids)
+    eos += fmt::format("{}{}", eos.empty() ? "" : ",", id);
+  return fmt::format(
+      "temperature {} top_p {} top_k {} min_p {} repetition_penalty {} max_new_tokens {} eos {}",
+      shown(defaults.temperature), shown(defaults.top_p), shown(defaults.top_k),
+      shown(defaults.min_p), shown(defaults.repetition_penalty), shown(defaults.max_new_tokens),
+      eos.empty() ? "-" : eos);
 }
 
 }  // namespace headrace

@@ -1,5 +1,5 @@
-// Memory for a job's index: zeroed pages, anonymous up to a budget, beyond it from an unlinked file, so
-// that a job of a billion lines needs disk and not memory.
+// Memory for a job's index: zeroed pages, anonymous up to a budget, beyond it from an unlinked
+// file, so that a job of a billion lines needs disk and not memory.
 #pragma once
 
 #include <cstddef>

@@ -119,7 +119,8 @@ class Loop {
     scored_[{builder.request().ordinal, choice}] = true;
     std::vector<ScoredToken> scores;
     for (int i = 1; i < sequence.num_prompt_tokens; ++i) {
-      ScoredToken score = invent(builder.request(), choice, -i, sequence.params.num_prompt_logprobs);
+      ScoredToken score =
+          invent(builder.request(), choice, -i, sequence.params.num_prompt_logprobs);
       score.token = sequence.tokens[static_cast<std::size_t>(i)];
       scores.push_back(score);
     }
@@ -157,20 +158,38 @@ class Loop {
 
 }  // namespace
 
-FakeResult run_fake_job(const FakeJob& job, FileOps& files) { return Loop(job, files).run(); }
+FakeResult run_fake_job(const FakeJob& job, FileOps& files) {
+  return Loop(job, files).run();
+}
 
 std::string fake_input(int num_lines) {
   std::string text;
   for (int i = 0; i < num_lines; ++i) {
     const std::string id = "\"custom_id\":\"r" + std::to_string(i) + "\",";
     switch (i % 7) {
-      case 0: text += "{" + id + "\"prompt\":\"ab\",\"max_tokens\":5}\n"; break;
-      case 1: text += "{" + id + "\"prompt\":[\"x\",\"yz\"],\"n\":2,\"max_tokens\":4}\n"; break;
-      case 2: text += "{" + id + "\"prompt\":\"abc\",\"max_tokens\":3,\"logprobs\":2,\"echo\":true}\n\n"; break;
-      case 3: text += "{" + id + "\"prompt\":\"q\",\"max_tokens\":-1}\n"; break;
-      case 4: text += "{\"prompt\":\"abc\",\"max_tokens\":20,\"stop\":[\"e\",\"x\"],\"return_token_ids\":true}\n"; break;
-      case 5: text += "{\"custom_id\":\"r0\",\"prompt\":\"again\"}\n"; break;
-      default: text += "not json\n"; break;
+      case 0:
+        text += "{" + id + "\"prompt\":\"ab\",\"max_tokens\":5}\n";
+        break;
+      case 1:
+        text += "{" + id + "\"prompt\":[\"x\",\"yz\"],\"n\":2,\"max_tokens\":4}\n";
+        break;
+      case 2:
+        text += "{" + id + "\"prompt\":\"abc\",\"max_tokens\":3,\"logprobs\":2,\"echo\":true}\n\n";
+        break;
+      case 3:
+        text += "{" + id + "\"prompt\":\"q\",\"max_tokens\":-1}\n";
+        break;
+      case 4:
+        text +=
+            "{\"prompt\":\"abc\",\"max_tokens\":20,\"stop\":[\"e\",\"x\"],\"return_token_ids\":"
+            "true}\n";
+        break;
+      case 5:
+        text += "{\"custom_id\":\"r0\",\"prompt\":\"again\"}\n";
+        break;
+      default:
+        text += "not json\n";
+        break;
     }
   }
   return text;

@@ -49,11 +49,12 @@ std::string FakeTokenizer::decode(std::span<const TokenId> ids, DecodeOptions op
   return valid(bytes);
 }
 
-// The tests of this folder stand on their own tokenizer, whose text never changes once a character is
-// complete; so a decoder that waits for whole characters is all they need. Weak, since the model
+// The tests of this folder stand on their own tokenizer, whose text never changes once a character
+// is complete; so a decoder that waits for whole characters is all they need. Weak, since the model
 // library has the general one.
-__attribute__((weak)) IncrementalDecoder::IncrementalDecoder(
-    std::shared_ptr<const Tokenizer> tokenizer, DecodeOptions options)
+__attribute__((weak))
+IncrementalDecoder::IncrementalDecoder(std::shared_ptr<const Tokenizer> tokenizer,
+                                       DecodeOptions options)
     : tokenizer_(std::move(tokenizer)), options_(options) {}
 
 __attribute__((weak)) std::string IncrementalDecoder::push(TokenId id) {

@@ -9,7 +9,8 @@
 
 namespace headrace {
 
-/// 0..255: that byte. 256 "<s>", 257 "</s>" (both special), 258 "end", 259 " END", 260 "a" (a twin).
+/// 0..255: that byte. 256 "<s>", 257 "</s>" (both special), 258 "end", 259 " END", 260 "a" (a
+/// twin).
 class FakeTokenizer final : public Tokenizer {
  public:
   static constexpr TokenId kBos = 256;

@@ -28,7 +28,8 @@ class FaultyFileOps final : public FileOps {
   }
 
   [[noreturn]] void fail() const {
-    if (fault_ == Fault::kError) throw std::system_error(ENOSPC, std::generic_category(), "injected");
+    if (fault_ == Fault::kError)
+      throw std::system_error(ENOSPC, std::generic_category(), "injected");
     ::_exit(kKilled);
   }
 

@@ -28,7 +28,9 @@ std::vector<Seen> read_all(const InputOptions& options) {
   return seen;
 }
 
-std::vector<Seen> read_all(const std::string& path) { return read_all(InputOptions{{path}, {}}); }
+std::vector<Seen> read_all(const std::string& path) {
+  return read_all(InputOptions{{path}, {}});
+}
 
 std::string gzip(const std::string& text) {
   z_stream stream{};
@@ -52,7 +54,8 @@ std::string zstd(const std::string& text) {
 
 TEST(InputReader, NumbersLinesAsAPersonCountsThem) {
   TemporaryDirectory dir;
-  EXPECT_EQ(read_all(dir.write("in", "a\nb\n")), (std::vector<Seen>{{0, 1, 1, "a"}, {1, 2, 2, "b"}}));
+  EXPECT_EQ(read_all(dir.write("in", "a\nb\n")),
+            (std::vector<Seen>{{0, 1, 1, "a"}, {1, 2, 2, "b"}}));
 }
 
 TEST(InputReader, LastLineNeedsNoLineEnd) {
@@ -79,8 +82,12 @@ TEST(InputReader, EmptyFileHasNoLines) {
 
 TEST(InputReader, SeveralFilesCountOn) {
   TemporaryDirectory dir;
-  const InputOptions options{{dir.write("1", "a\nb"), dir.write("2", "\n\xEF\xBB\xBF" "c\n"),
-                              dir.write("3", "d\n")}, {}};
+  const InputOptions options{{dir.write("1", "a\nb"),
+                              dir.write("2",
+                                        "\n\xEF\xBB\xBF"
+                                        "c\n"),
+                              dir.write("3", "d\n")},
+                             {}};
   InputReader reader(options);
   InputLine line;
   std::vector<std::string> places;

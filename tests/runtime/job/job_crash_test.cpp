@@ -120,14 +120,16 @@ TEST_P(JobCrash, AgainAndAgainThenItStillCompletes) {
   dir.write("in", fake_input(16));
   const FakeJob job = job_in(dir, scenario());
   const Expected expected = run_undisturbed(job, dir);
-  // Killed every k operations: short lives make little progress, but each resume must stand the next.
+  // Killed every k operations: short lives make little progress, but each resume must stand the
+  // next.
   for (int k = 12; k <= expected.num_operations; k += 5) {
     SCOPED_TRACE(testing::Message() << "every " << k);
     clear(dir);
     int ended = FaultyFileOps::kKilled;
     int lives = 0;
     for (; ended == FaultyFileOps::kKilled && lives < 200; ++lives) {
-      ended = run_child(job, lives % 2 == 0 ? Fault::kKillTorn : Fault::kKillBefore, k + lives / 20);
+      ended =
+          run_child(job, lives % 2 == 0 ? Fault::kKillTorn : Fault::kKillBefore, k + lives / 20);
     }
     ASSERT_EQ(ended, 3) << lives;
     expect_same(dir, expected);

@@ -148,7 +148,8 @@ TEST_F(JobStoreTest, NoFinishedLineRunsAgain) {
   }
   ASSERT_FALSE(finished.empty());
   const FakeResult after = run(job(fake_input(21)));
-  for (const std::int64_t line : finished) EXPECT_FALSE(after.num_runs_of_line.contains(line)) << line;
+  for (const std::int64_t line : finished)
+    EXPECT_FALSE(after.num_runs_of_line.contains(line)) << line;
 }
 
 TEST_F(JobStoreTest, FinishedJobSaysSoAndChangesNothing) {
@@ -168,7 +169,8 @@ TEST_F(JobStoreTest, FinishedJobSaysSoAndChangesNothing) {
 TEST_F(JobStoreTest, FinishedJobRefusesOtherInput) {
   const std::string input = fake_input(8);
   run(job(input));
-  expect_contains(refusal(job(input + "{\"prompt\":\"new\"}\n")), "give the new lines as a new job");
+  expect_contains(refusal(job(input + "{\"prompt\":\"new\"}\n")),
+                  "give the new lines as a new job");
   expect_contains(refusal(job(fake_input(7))), "its input changed");
   std::string changed = input;
   changed[changed.find("ab")] = 'z';
@@ -395,7 +397,8 @@ TEST_F(JobStoreTest, TokensComeBackBitForBit) {
 TEST_F(JobStoreTest, WritesEveryQuarterSecondAndSyncsEverySecond) {
   class Watch final : public FileOps {
    public:
-    void write(const File& file, std::string_view bytes, const std::filesystem::path& path) override {
+    void write(const File& file, std::string_view bytes,
+               const std::filesystem::path& path) override {
       log += path.extension().string() == ".partial" ? 'p' : 'j';
       FileOps::write(file, bytes, path);
     }

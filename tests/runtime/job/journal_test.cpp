@@ -20,8 +20,8 @@ std::string header_bytes() {
 
 std::vector<std::string> payloads_in(const std::string& path, std::int64_t* end = nullptr) {
   std::vector<std::string> all;
-  const std::int64_t good =
-      scan_journal(open_read(path), path, [&](std::string_view payload) { all.emplace_back(payload); });
+  const std::int64_t good = scan_journal(
+      open_read(path), path, [&](std::string_view payload) { all.emplace_back(payload); });
   if (end != nullptr) *end = good;
   return all;
 }
@@ -33,10 +33,11 @@ TEST(Journal, RecordBytesAreAsDocumented) {
   EXPECT_EQ(out.substr(0, 4), std::string("\x03\0\0\0", 4));
   EXPECT_EQ(out.substr(8), "\x03{}");
   const std::string finished = encode_payload(FinishedRecord{true, 1, 2, 3, 4, 5, 6, 7});
-  EXPECT_EQ(finished, std::string("\x01\x01"
-                                  "\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0"
-                                  "\x04\0\0\0\x05\0\0\0\0\0\0\0\x06\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\0",
-                                  54));
+  EXPECT_EQ(finished,
+            std::string("\x01\x01"
+                        "\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0"
+                        "\x04\0\0\0\x05\0\0\0\0\0\0\0\x06\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\0",
+                        54));
   std::string token;
   encode_token({258, -1.0F, 2, {{1, 0.5F}}}, token);
   EXPECT_EQ(token, std::string("\x02\x01\0\0\0\0\x80\xBF\x02\0\0\0\x01\0\x01\0\0\0\0\0\0\x3F", 22));
@@ -45,16 +46,16 @@ TEST(Journal, RecordBytesAreAsDocumented) {
 TEST(Journal, RecordsReadBackAsTheyWere) {
   std::string encoded;
   encode_token({3, -0.5F, 1, {{3, -0.5F}, {4, -2.0F}}}, encoded);
-  const auto tokens =
-      std::get<TokensRecord>(decode_payload(encode_payload(TokensRecord{9, 8, 2, 5, {}}, 1, encoded)));
+  const auto tokens = std::get<TokensRecord>(
+      decode_payload(encode_payload(TokensRecord{9, 8, 2, 5, {}}, 1, encoded)));
   EXPECT_EQ(tokens.ordinal, 9);
   EXPECT_EQ(tokens.line_hash, 8U);
   EXPECT_EQ(tokens.choice, 2);
   EXPECT_EQ(tokens.first, 5);
   ASSERT_EQ(tokens.tokens.size(), 1U);
   EXPECT_EQ(tokens.tokens[0].top[1].first, 4);
-  const auto header = std::get<JournalHeader>(decode_payload(encode_payload(
-      JournalHeader{{{"a", "b", "c"}, {"d", "e", ""}}, 12, true})));
+  const auto header = std::get<JournalHeader>(
+      decode_payload(encode_payload(JournalHeader{{{"a", "b", "c"}, {"d", "e", ""}}, 12, true})));
   EXPECT_TRUE(header.retry);
   EXPECT_EQ(header.first_start_s, 12);
   EXPECT_EQ(header.key[1].value, "e");
@@ -65,7 +66,8 @@ TEST(Journal, TornTailEndsTheScanAtTheLastWholeRecord) {
   std::string bytes = header_bytes();
   std::vector<std::size_t> ends = {bytes.size()};
   for (int i = 0; i < 5; ++i) {
-    append_record(bytes, encode_payload(CountersRecord{std::string(static_cast<std::size_t>(i), 'x')}),
+    append_record(bytes,
+                  encode_payload(CountersRecord{std::string(static_cast<std::size_t>(i), 'x')}),
                   std::ssize(bytes));
     ends.push_back(bytes.size());
   }
@@ -88,13 +90,15 @@ TEST(Journal, RecordIsGoodOnlyWhereItWasWritten) {
   TemporaryDirectory dir;
   std::string record;
   append_record(record, encode_payload(CountersRecord{"{}"}), 8);
-  EXPECT_EQ(payloads_in(dir.write("journal", std::string(kJournalMagic) + record + record)).size(), 1U);
+  EXPECT_EQ(payloads_in(dir.write("journal", std::string(kJournalMagic) + record + record)).size(),
+            1U);
 }
 
 TEST(Journal, OtherFilesAreRefused) {
   TemporaryDirectory dir;
-  for (const std::string& bytes : {std::string(), std::string("HRJOURN"), std::string("HRJOURN\x02 more"),
-                                   std::string("{\"custom_id\":1}\n")}) {
+  for (const std::string& bytes :
+       {std::string(), std::string("HRJOURN"), std::string("HRJOURN\x02 more"),
+        std::string("{\"custom_id\":1}\n")}) {
     EXPECT_THROW(payloads_in(dir.write("journal", bytes)), std::invalid_argument);
   }
 }
@@ -111,8 +115,8 @@ TEST(Journal, LengthsAreNotBelievedBeforeTheyAreChecked) {
   EXPECT_EQ(payloads_in(dir.write("journal", huge)).size(), 1U);
 }
 
-// Any damage to journal or partial file: the job completes with the right bytes, or says clearly that
-// it cannot; it never writes a wrong answer.
+// Any damage to journal or partial file: the job completes with the right bytes, or says clearly
+// that it cannot; it never writes a wrong answer.
 TEST(Journal, DamagedFilesNeverMakeWrongAnswers) {
   TemporaryDirectory dir;
   dir.write("in", fake_input(21));
@@ -133,10 +137,18 @@ TEST(Journal, DamagedFilesNeverMakeWrongAnswers) {
   const auto damage = [&](std::string bytes) {
     const std::size_t at = random() % bytes.size();
     switch (random() % 4) {
-      case 0: bytes[at] = static_cast<char>(random()); break;
-      case 1: bytes.resize(at); break;
-      case 2: bytes.insert(at, std::string(random() % 9, static_cast<char>(random()))); break;
-      default: bytes.replace(at, 64, std::string(64, '\0')); break;
+      case 0:
+        bytes[at] = static_cast<char>(random());
+        break;
+      case 1:
+        bytes.resize(at);
+        break;
+      case 2:
+        bytes.insert(at, std::string(random() % 9, static_cast<char>(random())));
+        break;
+      default:
+        bytes.replace(at, 64, std::string(64, '\0'));
+        break;
     }
     return bytes;
   };

@@ -50,12 +50,16 @@ LineError error(const std::string& text, const ParserConfig& settings = config()
 }
 
 // The request {"prompt":"ab", FIELDS}.
-std::string with(const std::string& fields) { return "{\"prompt\":\"ab\"," + fields + "}"; }
+std::string with(const std::string& fields) {
+  return "{\"prompt\":\"ab\"," + fields + "}";
+}
 std::string chat(const std::string& fields) {
   return R"({"messages":[{"role":"user","content":"hi"}],)" + fields + "}";
 }
 
-std::string text_of(const std::vector<TokenId>& ids) { return FakeTokenizer().decode(ids); }
+std::string text_of(const std::vector<TokenId>& ids) {
+  return FakeTokenizer().decode(ids);
+}
 
 nlohmann::ordered_json context_of(const std::string& text) {
   const Request parsed = request(text);
@@ -109,7 +113,8 @@ TEST(RequestParser, FailedLineKeepsItsCustomId) {
 TEST(RequestParser, PromptTakesAllItsForms) {
   const auto texts = [](const std::string& prompt) {
     std::vector<std::string> all;
-    for (const Prompt& p : request("{\"prompt\":" + prompt + "}").prompts) all.push_back(text_of(p.tokens));
+    for (const Prompt& p : request("{\"prompt\":" + prompt + "}").prompts)
+      all.push_back(text_of(p.tokens));
     return all;
   };
   using Texts = std::vector<std::string>;
@@ -119,11 +124,12 @@ TEST(RequestParser, PromptTakesAllItsForms) {
   EXPECT_EQ(texts("[[97],[98,99]]"), (Texts{"a", "bc"}));
   EXPECT_EQ(texts("[\"a\",[98]]"), (Texts{"<s>a", "b"}));
   EXPECT_EQ(texts("\"\""), (Texts{"<s>"}));
-  for (const char* bad : {"[]", "[[]]", "5", "{}", "[97,\"a\"]", "[261]", "[-1]", "[1.5]", "[null]", "true",
-                          "[[97],5]", "[1e30]"}) {
+  for (const char* bad : {"[]", "[[]]", "5", "{}", "[97,\"a\"]", "[261]", "[-1]", "[1.5]", "[null]",
+                          "true", "[[97],5]", "[1e30]"}) {
     EXPECT_EQ(error(std::string("{\"prompt\":") + bad + "}").code, "invalid_request") << bad;
   }
-  EXPECT_EQ(error(R"({"prompt":"","add_special_tokens":false})").message, "the prompt has no tokens");
+  EXPECT_EQ(error(R"({"prompt":"","add_special_tokens":false})").message,
+            "the prompt has no tokens");
   EXPECT_EQ(error("{\"prompt\":null}").message, "prompt: is missing");
 }
 
@@ -140,7 +146,8 @@ TEST(RequestParser, SamplingFieldsArriveInTheParameters) {
   EXPECT_EQ(r.params.presence_penalty, -1.5F);
   EXPECT_EQ(r.params.frequency_penalty, 2.0F);
   EXPECT_EQ(r.params.repetition_penalty, 1.25F);
-  EXPECT_EQ(r.params.logit_bias, (std::vector<std::pair<TokenId, float>>{{97, 1.5F}, {98, -100.0F}}));
+  EXPECT_EQ(r.params.logit_bias,
+            (std::vector<std::pair<TokenId, float>>{{97, 1.5F}, {98, -100.0F}}));
   EXPECT_EQ(r.params.min_tokens, 2);
   EXPECT_EQ(r.params.banned_before_min, (std::vector<TokenId>{3, 5}));
   EXPECT_EQ(r.stop_token_ids, (std::vector<TokenId>{3, 5}));
@@ -167,19 +174,53 @@ TEST(RequestParser, NothingSaidMeansNeutralValues) {
 }
 
 TEST(RequestParser, ValuesOutOfRangeAreRefusedByName) {
-  for (const char* field :
-       {R"("temperature":-0.1)", R"("temperature":"1")", R"("temperature":1e300)", R"("temperature":true)",
-        R"("top_p":0)", R"("top_p":1.01)", R"("top_p":1e-60)", R"("top_k":-2)", R"("top_k":1.5)",
-        R"("top_k":99999999999)", R"("min_p":-0.1)", R"("min_p":1.1)", R"("presence_penalty":2.1)",
-        R"("frequency_penalty":-2.1)", R"("repetition_penalty":0)", R"("n":0)", R"("n":1025)", R"("n":true)",
-        R"("max_tokens":-1)", R"("max_tokens":"5")", R"("max_tokens":18446744073709551616)",
-        R"("max_completion_tokens":-1)", R"("min_tokens":-1)", R"("seed":1.5)", R"("seed":9223372036854775808)",
-        R"("stop":5)", R"("stop":[5])", R"("stop":"")", R"("stop":["a",""])", R"("stop_token_ids":[261])",
-        R"("stop_token_ids":5)", R"("logprobs":21)", R"("logprobs":-1)", R"("logprobs":true)",
-        R"("prompt_logprobs":21)", R"("logit_bias":[])", R"("logit_bias":{"x":1})", R"("logit_bias":{"5":101})",
-        R"("logit_bias":{"261":1})", R"("logit_bias":{"-1":1})", R"("logit_bias":{"5":"1"})",
-        R"("logit_bias":{"5":1,"05":2})", R"("echo":1)", R"("ignore_eos":"no")", R"("priority":1e12)",
-        R"("return_token_ids":0)", R"("model":5)"}) {
+  for (const char* field : {R"("temperature":-0.1)",
+                            R"("temperature":"1")",
+                            R"("temperature":1e300)",
+                            R"("temperature":true)",
+                            R"("top_p":0)",
+                            R"("top_p":1.01)",
+                            R"("top_p":1e-60)",
+                            R"("top_k":-2)",
+                            R"("top_k":1.5)",
+                            R"("top_k":99999999999)",
+                            R"("min_p":-0.1)",
+                            R"("min_p":1.1)",
+                            R"("presence_penalty":2.1)",
+                            R"("frequency_penalty":-2.1)",
+                            R"("repetition_penalty":0)",
+                            R"("n":0)",
+                            R"("n":1025)",
+                            R"("n":true)",
+                            R"("max_tokens":-1)",
+                            R"("max_tokens":"5")",
+                            R"("max_tokens":18446744073709551616)",
+                            R"("max_completion_tokens":-1)",
+                            R"("min_tokens":-1)",
+                            R"("seed":1.5)",
+                            R"("seed":9223372036854775808)",
+                            R"("stop":5)",
+                            R"("stop":[5])",
+                            R"("stop":"")",
+                            R"("stop":["a",""])",
+                            R"("stop_token_ids":[261])",
+                            R"("stop_token_ids":5)",
+                            R"("logprobs":21)",
+                            R"("logprobs":-1)",
+                            R"("logprobs":true)",
+                            R"("prompt_logprobs":21)",
+                            R"("logit_bias":[])",
+                            R"("logit_bias":{"x":1})",
+                            R"("logit_bias":{"5":101})",
+                            R"("logit_bias":{"261":1})",
+                            R"("logit_bias":{"-1":1})",
+                            R"("logit_bias":{"5":"1"})",
+                            R"("logit_bias":{"5":1,"05":2})",
+                            R"("echo":1)",
+                            R"("ignore_eos":"no")",
+                            R"("priority":1e12)",
+                            R"("return_token_ids":0)",
+                            R"("model":5)"}) {
     const LineError refused = error(with(field));
     const std::string name = std::string(field).substr(1, std::string(field).find("\":") - 1);
     EXPECT_EQ(refused.code, "invalid_request") << field;
@@ -187,15 +228,16 @@ TEST(RequestParser, ValuesOutOfRangeAreRefusedByName) {
   }
   EXPECT_EQ(error(with(R"("temperature":-0.1)")).message,
             "temperature: expected a number of at least 0, got -0.1");
-  EXPECT_EQ(error(with(R"("top_p":0)")).message, "top_p: expected a number above 0 and at most 1, got 0");
+  EXPECT_EQ(error(with(R"("top_p":0)")).message,
+            "top_p: expected a number above 0 and at most 1, got 0");
 }
 
 TEST(RequestParser, BoundsThemselvesAreAccepted) {
-  for (const char* field :
-       {R"("temperature":0)", R"("temperature":100)", R"("top_p":1)", R"("top_k":-1)", R"("top_k":0)",
-        R"("top_k":5.0)", R"("min_p":1)", R"("presence_penalty":-2)", R"("n":1024)", R"("max_tokens":0)",
-        R"("logprobs":0)", R"("logprobs":20)", R"("seed":-9223372036854775808)", R"("stop":[])",
-        R"("logit_bias":{})", R"("stop_token_ids":[260])"}) {
+  for (const char* field : {R"("temperature":0)", R"("temperature":100)", R"("top_p":1)",
+                            R"("top_k":-1)", R"("top_k":0)", R"("top_k":5.0)", R"("min_p":1)",
+                            R"("presence_penalty":-2)", R"("n":1024)", R"("max_tokens":0)",
+                            R"("logprobs":0)", R"("logprobs":20)", R"("seed":-9223372036854775808)",
+                            R"("stop":[])", R"("logit_bias":{})", R"("stop_token_ids":[260])"}) {
     EXPECT_EQ(error(with(field)).code, "none") << field;
   }
 }
@@ -214,14 +256,16 @@ TEST(RequestParser, FieldsWithoutInfluenceAreAccepted) {
                   "spaces_between_special_tokens":true,"truncate_prompt_tokens":null,
                   "response_format":{"type":"text"},"temperature":null,"stop":null,"n":null,
                   "never_heard_of":null)"));
-  request(chat(R"("parallel_tool_calls":true,"tool_choice":"auto","modalities":["text"],"tools":[])"));
+  request(
+      chat(R"("parallel_tool_calls":true,"tool_choice":"auto","modalities":["text"],"tools":[])"));
 }
 
 TEST(RequestParser, UnsupportedFieldsAreNamed) {
   for (const char* field :
        {R"("stream":true)", R"("best_of":3)", R"("suffix":"x")", R"("use_beam_search":true)",
-        R"("truncate_prompt_tokens":5)", R"("guided_json":{})", R"("response_format":{"type":"json_object"})",
-        R"("spaces_between_special_tokens":false)", R"("bad_words":["x"])", R"("frequence_penalty":1)"}) {
+        R"("truncate_prompt_tokens":5)", R"("guided_json":{})",
+        R"("response_format":{"type":"json_object"})", R"("spaces_between_special_tokens":false)",
+        R"("bad_words":["x"])", R"("frequence_penalty":1)"}) {
     const LineError refused = error(with(field));
     const std::string name = std::string(field).substr(1, std::string(field).find("\":") - 1);
     EXPECT_EQ(refused.code, "unsupported") << field;
@@ -270,7 +314,8 @@ TEST(RequestParser, BadGenerationConfigNamesFileKeyAndValue) {
     }
     return std::string("accepted");
   };
-  EXPECT_EQ(refusal(R"({"top_p":3})"), "g.json: top_p: expected a number above 0 and at most 1, got 3");
+  EXPECT_EQ(refusal(R"({"top_p":3})"),
+            "g.json: top_p: expected a number above 0 and at most 1, got 3");
   EXPECT_TRUE(refusal("{").starts_with("g.json: not valid JSON"));
   EXPECT_TRUE(refusal("[]").starts_with("g.json: expected an object"));
   EXPECT_TRUE(refusal(R"({"eos_token_id":"x"})").starts_with("g.json: eos_token_id"));
@@ -286,8 +331,11 @@ TEST(RequestParser, ContextBoundsPromptAndAnswer) {
   EXPECT_EQ(full.code, "context_length_exceeded");
   EXPECT_EQ(full.message, "the prompt has 8 tokens; the context of 8 leaves no room for an answer");
   EXPECT_EQ(request(R"({"prompt":"abcdefg","max_tokens":0,"echo":true,"logprobs":1})", small)
-                .prompts[0].max_tokens, 0);
-  EXPECT_EQ(error(R"({"prompt":"abcdefgh","max_tokens":0})", small).code, "context_length_exceeded");
+                .prompts[0]
+                .max_tokens,
+            0);
+  EXPECT_EQ(error(R"({"prompt":"abcdefgh","max_tokens":0})", small).code,
+            "context_length_exceeded");
   EXPECT_EQ(error(R"({"prompt":["a","abcdefgh"]})", small).code, "context_length_exceeded");
 }
 
@@ -322,7 +370,9 @@ TEST(RequestParser, EchoWithLogprobsScoresThePrompt) {
   EXPECT_EQ(r.params.num_logprobs, 1);
   EXPECT_EQ(r.params.num_prompt_logprobs, 1);
   EXPECT_EQ(r.num_prompt_logprobs, -1);
-  EXPECT_EQ(request(with(R"("echo":true,"logprobs":1,"prompt_logprobs":3)")).params.num_prompt_logprobs, 3);
+  EXPECT_EQ(
+      request(with(R"("echo":true,"logprobs":1,"prompt_logprobs":3)")).params.num_prompt_logprobs,
+      3);
   EXPECT_EQ(request(with(R"("echo":true)")).params.num_prompt_logprobs, -1);
 }
 
@@ -347,7 +397,8 @@ TEST(RequestParser, TemplateSeesMessagesAsText) {
   EXPECT_EQ(context["messages"][0]["content"], "");
   EXPECT_EQ(context["messages"][1]["content"], "a\nb");
   EXPECT_EQ(context["messages"][1]["name"], "n");
-  EXPECT_EQ(context["messages"][2]["tool_calls"][0]["function"]["arguments"].dump(), R"({"z":1,"a":[2]})");
+  EXPECT_EQ(context["messages"][2]["tool_calls"][0]["function"]["arguments"].dump(),
+            R"({"z":1,"a":[2]})");
   EXPECT_EQ(context["messages"][2]["content"], "");
   EXPECT_EQ(context["tools"][0]["function"]["name"], "f");
   EXPECT_EQ(context["add_generation_prompt"], false);
@@ -359,16 +410,22 @@ TEST(RequestParser, TemplateSeesMessagesAsText) {
 
 TEST(RequestParser, ChatTextGetsNoSecondBeginning) {
   EXPECT_NE(request(chat("\"n\":1")).prompts[0].tokens.front(), FakeTokenizer::kBos);
-  EXPECT_EQ(request(chat("\"add_special_tokens\":true")).prompts[0].tokens.front(), FakeTokenizer::kBos);
-  EXPECT_NE(request(with("\"add_special_tokens\":false")).prompts[0].tokens.front(), FakeTokenizer::kBos);
+  EXPECT_EQ(request(chat("\"add_special_tokens\":true")).prompts[0].tokens.front(),
+            FakeTokenizer::kBos);
+  EXPECT_NE(request(with("\"add_special_tokens\":false")).prompts[0].tokens.front(),
+            FakeTokenizer::kBos);
 }
 
 TEST(RequestParser, BadMessagesSayWhere) {
   for (const auto& [messages, place] : std::vector<std::pair<std::string, std::string>>{
-           {"[]", "messages"}, {"5", "messages"}, {"[5]", "messages[0]"},
+           {"[]", "messages"},
+           {"5", "messages"},
+           {"[5]", "messages[0]"},
            {R"([{"content":"x"}])", "messages[0].role"},
-           {R"([{"role":"user","content":"x"},{"role":"user","content":5}])", "messages[1].content"},
-           {R"([{"role":"user","content":[{"type":"image_url","image_url":{}}]}])", "messages[0].content"},
+           {R"([{"role":"user","content":"x"},{"role":"user","content":5}])",
+            "messages[1].content"},
+           {R"([{"role":"user","content":[{"type":"image_url","image_url":{}}]}])",
+            "messages[0].content"},
            {R"([{"role":"user","content":[{"type":"text"}]}])", "messages[0].content"},
            {R"([{"role":"assistant","tool_calls":5}])", "messages[0].tool_calls"},
            {R"([{"role":"assistant","tool_calls":[{"function":{"arguments":"{"}}]}])",
@@ -402,7 +459,8 @@ TEST(RequestParser, TextThatIsNotJsonIsAnErrorInUtf8) {
     EXPECT_LT(refused.message.size(), 200U);
     EXPECT_NO_THROW(nlohmann::json(refused.message).dump()) << bad;
   }
-  EXPECT_EQ(text_of(request(R"({"prompt":"\ud83d\ude00"})").prompts[0].tokens), "<s>\xF0\x9F\x98\x80");
+  EXPECT_EQ(text_of(request(R"({"prompt":"\ud83d\ude00"})").prompts[0].tokens),
+            "<s>\xF0\x9F\x98\x80");
 }
 
 TEST(RequestParser, NestingAndMembersAreBounded) {
@@ -460,9 +518,15 @@ TEST(RequestParser, MutatedLinesNeverBreakIt) {
       const std::size_t at = random() % line.text.size();
       const char c = alphabet[random() % alphabet.size()];
       switch (random() % 3) {
-        case 0: line.text[at] = c; break;
-        case 1: line.text.insert(at, 1, c); break;
-        default: line.text.erase(at, 1 + random() % 3); break;
+        case 0:
+          line.text[at] = c;
+          break;
+        case 1:
+          line.text.insert(at, 1, c);
+          break;
+        default:
+          line.text.erase(at, 1 + random() % 3);
+          break;
       }
     }
     const ParsedLine parsed = parser.parse(line);
