@@ -95,7 +95,7 @@ void BpeModel::chars_to_ids(std::string_view word, std::vector<TokenId>& ids) co
   const bool decorated =
       !options_.continuing_subword_prefix.empty() || !options_.end_of_word_suffix.empty();
   std::string decoration;
-  std::optional<TokenId> unk;   // unknown characters whose token is not yet written
+  TokenId unk = -1;   // of unknown characters before this one, not yet written
   for (std::size_t i = 0; i < word.size();) {
     const std::size_t size = utf8_length(word[i]);
     std::string_view text = word.substr(i, size);
@@ -108,17 +108,17 @@ void BpeModel::chars_to_ids(std::string_view word, std::vector<TokenId>& ids) co
     i += size;
     const TokenId id = vocabulary_->find_or(text, -1);
     if (id >= 0) {
-      if (unk) ids.push_back(*unk);
-      unk.reset();
+      if (unk >= 0) ids.push_back(unk);
+      unk = -1;
       ids.push_back(id);
     } else if (options_.byte_fallback && fall_back_to_bytes(text, ids)) {
       continue;   // a waiting unknown token is written behind these bytes, as the library does it
     } else if (options_.unk_token) {
-      if (unk && !options_.fuse_unk) ids.push_back(*unk);
+      if (unk >= 0 && !options_.fuse_unk) ids.push_back(unk);
       unk = unk_id();
     }
   }
-  if (unk) ids.push_back(*unk);
+  if (unk >= 0) ids.push_back(unk);
 }
 
 bool BpeModel::fall_back_to_bytes(std::string_view text, std::vector<TokenId>& ids) const {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "model/tokenizer/unicode.h"
 
@@ -19,21 +20,20 @@ constexpr std::string_view kSpaceItems =
     "\\x{3000}";
 constexpr char32_t kMongolianVowelSeparator = 0x180E;  // white space for PCRE2 alone
 
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kLongNames = {
+    {{"Letter", "L"},
+     {"Mark", "M"},
+     {"Number", "N"},
+     {"Punctuation", "P"},
+     {"Symbol", "S"},
+     {"Separator", "Z"},
+     {"Other", "C"}}};
+
+// Of a general category by its short name.
 std::optional<std::uint32_t> category_mask(std::string_view name) {
   static constexpr std::array<std::string_view, 30> kNames = {
       "Cn", "Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "Pc", "Pd", "Ps",
       "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs", "Co"};
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kLongNames = {
-      {{"Letter", "L"},
-       {"Mark", "M"},
-       {"Number", "N"},
-       {"Punctuation", "P"},
-       {"Symbol", "S"},
-       {"Separator", "Z"},
-       {"Other", "C"}}};
-  for (const auto& [long_name, short_name] : kLongNames) {
-    if (name == long_name) name = short_name;
-  }
   std::uint32_t mask = 0;
   for (std::size_t i = 0; i < kNames.size(); ++i) {
     if (name == kNames[i] || (name.size() == 1 && name[0] == kNames[i][0])) {
@@ -91,21 +91,33 @@ class Translator {
 
   void translate_one() {
     const char c = pattern_[position_];
+    if (c == '{') {
+      translate_interval();
+      return;
+    }
+    if (std::string_view("*+?").find(c) == std::string_view::npos) atom_ = out_.size();
     if (c == '\\') {
       translate_escape();
     } else if (c == '[') {
       translate_class();
-    } else if (sees("(?")) {
+    } else if (c == '(') {
+      groups_.push_back(out_.size());
       translate_group();
-    } else if (c == '{') {
-      translate_interval();
     } else {
+      if (c == ')' && !groups_.empty()) {
+        atom_ = groups_.back();
+        groups_.pop_back();
+      }
       copy();
     }
   }
 
   // "(?m" makes the dot match newlines, which PCRE2 writes "(?s".
   void translate_group() {
+    if (!sees("(?")) {
+      copy();
+      return;
+    }
     copy(2);
     while (!at_end() && std::string_view("imx-").find(pattern_[position_]) != std::string_view::npos) {
       out_ += pattern_[position_] == 'm' ? 's' : pattern_[position_];
@@ -116,36 +128,39 @@ class Translator {
     }
   }
 
-  // "{,n}" is {0,n}; a "+" behind an interval repeats it once more rather than making it possessive.
+  // "{,n}" is {0,n}; a "+" behind an interval repeats the whole once more, where PCRE2 would take it to
+  // make the interval possessive.
   void translate_interval() {
     const std::size_t close = pattern_.find('}', position_);
     const std::string_view body = close == std::string_view::npos
                                       ? std::string_view{}
                                       : pattern_.substr(position_ + 1, close - position_ - 1);
-    const std::size_t comma = body.find(',');
-    const std::string_view low = body.substr(0, comma);
-    const std::string_view high = comma == std::string_view::npos ? low : body.substr(comma + 1);
-    const auto is_number = [](std::string_view text) {
-      return text.size() < 6 && std::all_of(text.begin(), text.end(),
-                                            [](unsigned char c) { return std::isdigit(c) != 0; });
-    };
-    if (body.empty() || body == "," || !is_number(low) || !is_number(high)) {
+    if (!is_interval(body)) {
       out_ += "\\{";
       ++position_;
       return;
     }
     position_ = close + 1;
-    const int minimum = low.empty() ? 0 : std::stoi(std::string(low));
-    if (!sees("+")) {
-      out_ += fmt::format("{{{}{}{}}}", minimum, comma == std::string_view::npos ? "" : ",",
-                          comma == std::string_view::npos ? "" : high);
-      return;
+    const std::string interval = fmt::format("{{{}{}}}", body.front() == ',' ? "0" : "", body);
+    if (sees("+")) {
+      out_.insert(atom_, "(?:");
+      out_ += interval + ")";
+    } else {
+      out_ += interval;
     }
-    const bool every_count = minimum <= 1 || high.empty() ||
-                             std::stoi(std::string(high)) >= 2 * minimum - 1;
-    if (!every_count) reject("a \"+\" behind this interval");
-    ++position_;
-    out_ += fmt::format("{{{},}}", minimum);
+  }
+
+  // n  n,  ,m  n,m
+  static bool is_interval(std::string_view body) {
+    const std::size_t comma = std::min(body.find(','), body.size());
+    const std::string_view low = body.substr(0, comma);
+    const std::string_view high = comma < body.size() ? body.substr(comma + 1) : "";
+    const auto is_number = [](std::string_view text) {
+      return text.size() < 6 && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+               return std::isdigit(c) != 0;
+             });
+    };
+    return !(low.empty() && high.empty()) && is_number(low) && is_number(high);
   }
 
   void translate_escape() {
@@ -229,17 +244,15 @@ class Translator {
     }
     position_ = close + 1;
     const bool negated = upper != caret;
+    for (const auto& [long_name, short_name] : kLongNames) {
+      if (name == long_name) name = short_name;
+    }
     property_mask_ = category_mask(name);
     if (property_mask_) {
-      return {.items = fmt::format("\\p{{{}}}{}", short_name(name), newer_items(*property_mask_)),
+      return {.items = fmt::format("\\p{{{}}}{}", name, newer_items(*property_mask_)),
               .negated = negated};
     }
     return {.items = fmt::format("\\p{{sc:{}}}", name), .negated = negated};
-  }
-
-  // PCRE2 knows the short names of the general categories alone.
-  static std::string_view short_name(std::string_view name) {
-    return name.size() <= 2 ? name : name.substr(0, 1) == "O" ? "C" : name == "Separator" ? "Z" : name.substr(0, 1);
   }
 
   static std::string word_items() {
@@ -309,6 +322,8 @@ class Translator {
   std::string_view pattern_;
   std::size_t position_ = 0;
   std::string out_;
+  std::size_t atom_ = 0;              // where in out_ the last atom begins
+  std::vector<std::size_t> groups_;   // where the open groups begin
   std::optional<std::uint32_t> property_mask_;   // of the last \p, where it is a general category
 };
 
