@@ -128,9 +128,10 @@ Value filter_indent(Interpreter& interpreter, const Value& value, const Argument
   }
   const bool blank = bound.flag(2, false);
   interpreter.charge_walk(value);
+  const std::string ended = value.text() + "\n";  // so that a last empty line counts
   std::string out;
   bool first = true;
-  for (const std::string_view line : split_lines(value.text() + "\n", false)) {
+  for (const std::string_view line : split_lines(ended, false)) {
     if (!first) out += '\n';
     const bool indented = first ? bound.flag(1, false) : blank || !line.empty();
     if (indented) out += indentation;

@@ -145,7 +145,7 @@ std::string format_time(Interpreter& interpreter, std::int64_t time_s, const std
   interpreter.charge(expanded.size());
   // A directive gives some dozens of bytes; one with a width of its own could ask for any number.
   constexpr std::size_t kBytesPerDirective = 64;
-  std::string out(expanded.size() * kBytesPerDirective + 1, '\0');
+  std::string out((expanded.size() + 1) * kBytesPerDirective, '\0');
   interpreter.check_text(out.size());
   // The space tells an empty result from a buffer that is too small.
   const std::size_t size = std::strftime(out.data(), out.size(), (expanded + " ").c_str(), &parts);

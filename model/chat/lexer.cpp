@@ -135,8 +135,10 @@ class Lexer {
     return strip(text.substr(line), Side::kBoth).empty() ? text.substr(0, line) : text;
   }
 
+  // A comment or raw block that opens at the very end is nothing, as in jinja2.
   void lex_comment() {
     const std::size_t close = source_.find("#}", at_);
+    if (at_ >= source_.size()) return;
     if (close == kNowhere) throw SyntaxError(line_, "Missing end of comment tag");
     advance_to(tag_tail(close, close > at_ ? source_[close - 1] : '\0'));
   }
@@ -166,7 +168,7 @@ class Lexer {
       advance_to(tag_tail(at, sign));
       return;
     }
-    throw SyntaxError(line_, "Missing end of raw directive");
+    if (at_ < source_.size()) throw SyntaxError(line_, "Missing end of raw directive");
   }
 
   // The tokens between a tag's begin and its end.

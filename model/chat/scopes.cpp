@@ -1,169 +1,17 @@
 #include "model/chat/scopes.h"
 
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>
 
 #include "model/chat/lexer.h"
+#include "model/chat/tree_walk.h"
 
 namespace headrace::jinja {
 namespace {
 
 // Copying the names of a scope for each of its ifs must stay cheap. Real templates have a few dozen.
 constexpr std::size_t kMaxNames = 1000;
-
-using NameVisitor = std::function<void(const NameExpr&)>;
-
-// ---- every name of a tree, in the order of jinja2's node fields
-
-void visit_names(const Expr* expr, const NameVisitor& visit);
-
-void visit_names(const Exprs& exprs, const NameVisitor& visit) {
-  for (const ExprPtr& expr : exprs) visit_names(expr.get(), visit);
-}
-
-// Calls `each` for the direct children of an expression.
-template <typename Each>
-void for_children(const Expr& expr, Each each) {
-  const auto arguments = [&](const CallArguments& call) {
-    for (const ExprPtr& argument : call.positional) each(argument.get());
-    for (const auto& [name, value] : call.keyword) each(value.get());
-    each(call.star.get());
-    each(call.double_star.get());
-  };
-  switch (expr.kind) {
-    case ExprKind::kConstant:
-    case ExprKind::kName:
-    case ExprKind::kNamespaceTarget: break;
-    case ExprKind::kTuple:
-    case ExprKind::kList:
-    case ExprKind::kDict:
-    case ExprKind::kConcat:
-      for (const ExprPtr& item : static_cast<const ItemsExpr&>(expr).items) each(item.get());
-      break;
-    case ExprKind::kUnary:
-    case ExprKind::kNot: each(static_cast<const UnaryExpr&>(expr).operand.get()); break;
-    case ExprKind::kBinary:
-    case ExprKind::kAnd:
-    case ExprKind::kOr:
-      each(static_cast<const BinaryExpr&>(expr).left.get());
-      each(static_cast<const BinaryExpr&>(expr).right.get());
-      break;
-    case ExprKind::kCompare:
-      each(static_cast<const CompareExpr&>(expr).first.get());
-      for (const auto& [op, operand] : static_cast<const CompareExpr&>(expr).rest) each(operand.get());
-      break;
-    case ExprKind::kConditional: {
-      const auto& node = static_cast<const ConditionalExpr&>(expr);
-      each(node.test.get());
-      each(node.then.get());
-      each(node.otherwise.get());
-      break;
-    }
-    case ExprKind::kAttribute: each(static_cast<const AttributeExpr&>(expr).object.get()); break;
-    case ExprKind::kItem:
-      each(static_cast<const ItemExpr&>(expr).object.get());
-      each(static_cast<const ItemExpr&>(expr).index.get());
-      break;
-    case ExprKind::kSlice: {
-      const auto& node = static_cast<const SliceExpr&>(expr);
-      each(node.start.get());
-      each(node.stop.get());
-      each(node.step.get());
-      break;
-    }
-    case ExprKind::kCall:
-      each(static_cast<const CallExpr&>(expr).callee.get());
-      arguments(static_cast<const CallExpr&>(expr).arguments);
-      break;
-    case ExprKind::kFilter:
-    case ExprKind::kTest:
-      each(static_cast<const ApplyExpr&>(expr).operand.get());
-      arguments(static_cast<const ApplyExpr&>(expr).arguments);
-      break;
-  }
-}
-
-void visit_names(const Expr* expr, const NameVisitor& visit) {
-  if (expr == nullptr) return;
-  if (expr->kind == ExprKind::kName) visit(static_cast<const NameExpr&>(*expr));
-  for_children(*expr, [&](const Expr* child) { visit_names(child, visit); });
-}
-
-void visit_names(const Stmts& body, const NameVisitor& visit);
-
-void visit_names(const Stmt& stmt, const NameVisitor& visit) {
-  switch (stmt.kind) {
-    case StmtKind::kOutput: visit_names(static_cast<const OutputStmt&>(stmt).parts, visit); break;
-    case StmtKind::kFor: {
-      const auto& node = static_cast<const ForStmt&>(stmt);
-      visit_names(node.target.get(), visit);
-      visit_names(node.iterable.get(), visit);
-      visit_names(node.body, visit);
-      visit_names(node.otherwise, visit);
-      visit_names(node.test.get(), visit);
-      break;
-    }
-    case StmtKind::kIf: {
-      const auto& node = static_cast<const IfStmt&>(stmt);
-      for (const IfBranch& branch : node.branches) {
-        visit_names(branch.test.get(), visit);
-        visit_names(branch.body, visit);
-      }
-      visit_names(node.otherwise, visit);
-      break;
-    }
-    case StmtKind::kSet: {
-      const auto& node = static_cast<const SetStmt&>(stmt);
-      visit_names(node.target.get(), visit);
-      visit_names(node.value.get(), visit);
-      break;
-    }
-    case StmtKind::kSetBlock: {
-      const auto& node = static_cast<const SetBlockStmt&>(stmt);
-      visit_names(node.target.get(), visit);
-      visit_names(node.filter.get(), visit);
-      visit_names(node.body, visit);
-      break;
-    }
-    case StmtKind::kMacro: {
-      const auto& node = static_cast<const MacroStmt&>(stmt);
-      visit_names(node.macro.parameters, visit);
-      visit_names(node.macro.defaults, visit);
-      visit_names(node.macro.body, visit);
-      break;
-    }
-    case StmtKind::kCallBlock:
-    case StmtKind::kGeneration: {
-      const auto& node = static_cast<const CallBlockStmt&>(stmt);
-      visit_names(node.call.get(), visit);
-      visit_names(node.macro.parameters, visit);
-      visit_names(node.macro.defaults, visit);
-      visit_names(node.macro.body, visit);
-      break;
-    }
-    case StmtKind::kFilterBlock: {
-      const auto& node = static_cast<const FilterBlockStmt&>(stmt);
-      visit_names(node.body, visit);
-      visit_names(node.filter.get(), visit);
-      break;
-    }
-    case StmtKind::kWith: {
-      const auto& node = static_cast<const WithStmt&>(stmt);
-      visit_names(node.targets, visit);
-      visit_names(node.values, visit);
-      visit_names(node.body, visit);
-      break;
-    }
-    case StmtKind::kBreak:
-    case StmtKind::kContinue: break;
-  }
-}
-
-void visit_names(const Stmts& body, const NameVisitor& visit) {
-  for (const StmtPtr& stmt : body) visit_names(*stmt, visit);
-}
 
 // Which of `names` the body reads without having written them before, in reading order.
 std::set<std::string> undeclared(const Stmts& body, std::set<std::string> names) {

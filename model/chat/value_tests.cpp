@@ -37,7 +37,7 @@ bool is_escaped(const Value& value) { return value.markup(); }
 // Has a length and items by index.
 bool is_sequence(const Value& value) {
   switch (value.kind()) {
-    case Kind::kUndefined: throw_undefined(value);
+    case Kind::kUndefined:
     case Kind::kString:
     case Kind::kList:
     case Kind::kTuple:
