@@ -21,8 +21,10 @@ bool is_content(const jinja::Expr* expr, const Names& aliases) {
   using jinja::ExprKind;
   if (expr == nullptr) return false;
   switch (expr->kind) {
-    case ExprKind::kName: return aliases.count(static_cast<const jinja::NameExpr&>(*expr).name) > 0;
-    case ExprKind::kAttribute: return static_cast<const jinja::AttributeExpr&>(*expr).name == "content";
+    case ExprKind::kName:
+      return aliases.count(static_cast<const jinja::NameExpr&>(*expr).name) > 0;
+    case ExprKind::kAttribute:
+      return static_cast<const jinja::AttributeExpr&>(*expr).name == "content";
     case ExprKind::kItem: {
       const jinja::Expr& index = *static_cast<const jinja::ItemExpr&>(*expr).index;
       if (index.kind == ExprKind::kSlice) {
@@ -32,7 +34,8 @@ bool is_content(const jinja::Expr* expr, const Names& aliases) {
       const jinja::Value& key = static_cast<const jinja::ConstantExpr&>(index).value;
       return key.is(jinja::Kind::kString) && key.text() == "content";
     }
-    case ExprKind::kFilter: return is_content(static_cast<const jinja::ApplyExpr&>(*expr).operand.get(), aliases);
+    case ExprKind::kFilter:
+      return is_content(static_cast<const jinja::ApplyExpr&>(*expr).operand.get(), aliases);
     case ExprKind::kConditional: {
       const auto& node = static_cast<const jinja::ConditionalExpr&>(*expr);
       return is_content(node.then.get(), aliases) || is_content(node.otherwise.get(), aliases);
@@ -41,7 +44,8 @@ bool is_content(const jinja::Expr* expr, const Names& aliases) {
       const auto& node = static_cast<const jinja::BinaryExpr&>(*expr);
       return is_content(node.left.get(), aliases) || is_content(node.right.get(), aliases);
     }
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -62,7 +66,8 @@ void add_parameters(const jinja::CallExpr& call, const jinja::MacroBody& macro, 
 void collect_aliases(const jinja::Stmts& body, Names& aliases) {
   std::vector<const jinja::MacroBody*> macros;
   jinja::visit_statements(body, [&](const jinja::Stmt& stmt) {
-    if (stmt.kind == jinja::StmtKind::kMacro) macros.push_back(&static_cast<const jinja::MacroStmt&>(stmt).macro);
+    if (stmt.kind == jinja::StmtKind::kMacro)
+      macros.push_back(&static_cast<const jinja::MacroStmt&>(stmt).macro);
   });
   const auto visit_call = [&](const jinja::Expr& expr) {
     if (expr.kind != jinja::ExprKind::kCall) return;
@@ -80,7 +85,8 @@ void collect_aliases(const jinja::Stmts& body, Names& aliases) {
         aliases.insert(static_cast<const jinja::NameExpr&>(*node.target).name);
       }
     }
-    jinja::for_own_expressions(stmt, [&](const jinja::Expr& expr) { jinja::visit_expressions(&expr, visit_call); });
+    jinja::for_own_expressions(
+        stmt, [&](const jinja::Expr& expr) { jinja::visit_expressions(&expr, visit_call); });
   });
 }
 
@@ -95,8 +101,10 @@ std::string part_text(const Json& part, const std::string& where) {
     refuse(where, "a content part must be an object with a type");
   }
   const auto type = part["type"].get<std::string>();
-  if (type != "text") refuse(where, "a content part of type '" + type + "' is not supported, only 'text' is");
-  if (!part.contains("text") || !part["text"].is_string()) refuse(where, "a text part must have a string 'text'");
+  if (type != "text")
+    refuse(where, "a content part of type '" + type + "' is not supported, only 'text' is");
+  if (!part.contains("text") || !part["text"].is_string())
+    refuse(where, "a text part must have a string 'text'");
   return part["text"].get<std::string>();
 }
 
@@ -113,9 +121,11 @@ Json convert_content(const Json& content, const std::string& where, ContentForm 
 
 void parse_arguments(Json& call) {
   if (!call.is_object()) return;
-  Json& function = call.contains("function") && call["function"].is_object() ? call["function"] : call;
+  Json& function =
+      call.contains("function") && call["function"].is_object() ? call["function"] : call;
   if (!function.contains("arguments") || !function["arguments"].is_string()) return;
-  const Json parsed = Json::parse(function["arguments"].get_ref<const std::string&>(), nullptr, false);
+  const Json parsed =
+      Json::parse(function["arguments"].get_ref<const std::string&>(), nullptr, false);
   if (parsed.is_object()) function["arguments"] = parsed;
 }
 
@@ -135,7 +145,8 @@ Json with_reasoning(Json message) {
 
 Json convert_message(const Json& message, const std::string& where, ContentForm form) {
   if (!message.is_object()) refuse(where, "a message must be an object");
-  if (!message.contains("role") || !message["role"].is_string()) refuse(where, "a message must have a string 'role'");
+  if (!message.contains("role") || !message["role"].is_string())
+    refuse(where, "a message must have a string 'role'");
   Json made = Json::object();
   for (const auto& [key, value] : message.items()) {
     if (key == "content") {
@@ -189,18 +200,23 @@ Json chat_context(const ChatRequest& request, const SpecialTexts& special, Conte
   Json context = Json::object();
   Json& messages = context["messages"] = Json::array();
   for (std::size_t i = 0; i < request.messages.size(); ++i) {
-    messages.push_back(convert_message(request.messages[i], "messages[" + std::to_string(i) + "]", form));
+    messages.push_back(
+        convert_message(request.messages[i], "messages[" + std::to_string(i) + "]", form));
   }
   context["tools"] = convert_objects(request.tools, "tools");
   context["documents"] = convert_objects(request.documents, "documents");
   context["add_generation_prompt"] = request.add_generation_prompt;
-  const std::array<std::pair<const char*, const std::optional<std::string>*>, 4> texts{{
-      {"bos_token", &special.bos}, {"eos_token", &special.eos}, {"unk_token", &special.unk}, {"pad_token", &special.pad}}};
+  const std::array<std::pair<const char*, const std::optional<std::string>*>, 4> texts{
+      {{"bos_token", &special.bos},
+       {"eos_token", &special.eos},
+       {"unk_token", &special.unk},
+       {"pad_token", &special.pad}}};
   for (const auto& [name, text] : texts) {
     if (*text) context[name] = **text;
   }
   for (const auto& [key, value] : request.template_kwargs.items()) {
-    if (key == "messages" || key == "tools" || key == "documents" || key == "add_generation_prompt") {
+    if (key == "messages" || key == "tools" || key == "documents" ||
+        key == "add_generation_prompt") {
       refuse("chat_template_kwargs." + key, "is a part of the request itself");
     }
     context[key] = value;

@@ -10,7 +10,8 @@
 namespace headrace::jinja {
 namespace {
 
-// Copying the names of a scope for each of its ifs must stay cheap. Real templates have a few dozen.
+// Copying the names of a scope for each of its ifs must stay cheap. Real templates have a few
+// dozen.
 constexpr std::size_t kMaxNames = 1000;
 
 // Which of `names` the body reads without having written them before, in reading order.
@@ -68,7 +69,9 @@ struct Symbols {
     }
     return nullptr;
   }
-  Symbols* find_outside(const std::string& name) { return parent == nullptr ? nullptr : parent->find(name); }
+  Symbols* find_outside(const std::string& name) {
+    return parent == nullptr ? nullptr : parent->find(name);
+  }
 
   void load(const std::string& name) {
     if (find(name) == nullptr) loads[name] = {Load::Kind::kContext, nullptr};
@@ -77,7 +80,8 @@ struct Symbols {
     stores.insert(name);
     if (loads.count(name) > 0) return;
     Symbols* outside = find_outside(name);
-    loads[name] = outside != nullptr ? Load{Load::Kind::kAlias, outside} : Load{Load::Kind::kClear, nullptr};
+    loads[name] =
+        outside != nullptr ? Load{Load::Kind::kAlias, outside} : Load{Load::Kind::kClear, nullptr};
   }
   void declare_parameter(const std::string& name) {
     stores.insert(name);
@@ -97,8 +101,8 @@ struct Symbols {
     }
     for (const std::string& name : fresh) {
       Symbols* outside = find_outside(name);
-      loads[name] =
-          outside != nullptr ? Load{Load::Kind::kAlias, outside} : Load{Load::Kind::kContext, nullptr};
+      loads[name] = outside != nullptr ? Load{Load::Kind::kAlias, outside}
+                                       : Load{Load::Kind::kContext, nullptr};
     }
   }
 };
@@ -146,23 +150,38 @@ void collect_if(Symbols& symbols, const IfStmt& node) {
 
 void collect(Symbols& symbols, const Stmt& stmt) {
   switch (stmt.kind) {
-    case StmtKind::kOutput: collect(symbols, static_cast<const OutputStmt&>(stmt).parts); break;
-    case StmtKind::kFor: collect(symbols, static_cast<const ForStmt&>(stmt).iterable.get()); break;
-    case StmtKind::kIf: collect_if(symbols, static_cast<const IfStmt&>(stmt)); break;
+    case StmtKind::kOutput:
+      collect(symbols, static_cast<const OutputStmt&>(stmt).parts);
+      break;
+    case StmtKind::kFor:
+      collect(symbols, static_cast<const ForStmt&>(stmt).iterable.get());
+      break;
+    case StmtKind::kIf:
+      collect_if(symbols, static_cast<const IfStmt&>(stmt));
+      break;
     case StmtKind::kSet:
       collect(symbols, static_cast<const SetStmt&>(stmt).value.get());
       collect(symbols, static_cast<const SetStmt&>(stmt).target.get());
       break;
-    case StmtKind::kSetBlock: collect(symbols, static_cast<const SetBlockStmt&>(stmt).target.get()); break;
-    case StmtKind::kMacro: symbols.store(static_cast<const MacroStmt&>(stmt).macro.name); break;
-    case StmtKind::kCallBlock: collect(symbols, static_cast<const CallBlockStmt&>(stmt).call.get()); break;
+    case StmtKind::kSetBlock:
+      collect(symbols, static_cast<const SetBlockStmt&>(stmt).target.get());
+      break;
+    case StmtKind::kMacro:
+      symbols.store(static_cast<const MacroStmt&>(stmt).macro.name);
+      break;
+    case StmtKind::kCallBlock:
+      collect(symbols, static_cast<const CallBlockStmt&>(stmt).call.get());
+      break;
     case StmtKind::kFilterBlock:
       collect(symbols, static_cast<const FilterBlockStmt&>(stmt).filter.get());
       break;
-    case StmtKind::kWith: collect(symbols, static_cast<const WithStmt&>(stmt).values); break;
+    case StmtKind::kWith:
+      collect(symbols, static_cast<const WithStmt&>(stmt).values);
+      break;
     case StmtKind::kGeneration:
     case StmtKind::kBreak:
-    case StmtKind::kContinue: break;
+    case StmtKind::kContinue:
+      break;
   }
 }
 
@@ -176,8 +195,9 @@ void collect(Symbols& symbols, const Stmts& body) {
 struct Place {
   Symbols* symbols = nullptr;
   Unit* unit = nullptr;
-  bool in_loop = false;      // break and continue have something to act on
-  bool conditional = false;  // directly inside an if: unknown filters and tests fail when they are reached
+  bool in_loop = false;  // break and continue have something to act on
+  bool conditional =
+      false;  // directly inside an if: unknown filters and tests fail when they are reached
 };
 
 class Binder {
@@ -187,7 +207,8 @@ class Binder {
   void run() {
     check_names();
     if (!undeclared(tree_.body, {"self"}).empty()) {
-      throw SyntaxError(1, "the variable 'self' (a template's blocks) is not supported in chat templates");
+      throw SyntaxError(
+          1, "the variable 'self' (a template's blocks) is not supported in chat templates");
     }
     Unit unit{&tree_.function, nullptr, {}};
     Symbols symbols;
@@ -225,7 +246,8 @@ class Binder {
   }
 
   int context_name(const std::string& name) {
-    const auto [at, fresh] = context_index_.try_emplace(name, static_cast<int>(tree_.context_names.size()));
+    const auto [at, fresh] =
+        context_index_.try_emplace(name, static_cast<int>(tree_.context_names.size()));
     if (fresh) tree_.context_names.push_back(name);
     return at->second;
   }
@@ -235,8 +257,11 @@ class Binder {
       SlotLoad made;
       made.index = symbols.unit->slot(symbols.level, name);
       switch (load.kind) {
-        case Load::Kind::kParameter: continue;
-        case Load::Kind::kClear: made.action = SlotLoad::Action::kClear; break;
+        case Load::Kind::kParameter:
+          continue;
+        case Load::Kind::kClear:
+          made.action = SlotLoad::Action::kClear;
+          break;
         case Load::Kind::kContext:
           made.action = SlotLoad::Action::kContext;
           made.context = context_name(name);
@@ -253,7 +278,8 @@ class Binder {
   Slot resolve(const std::string& name, int line, const Place& place) const {
     Symbols* owner = place.symbols->find(name);
     if (owner == nullptr) {
-      throw SyntaxError(line, "the name '" + name + "' cannot be used here: jinja2 does not compile it");
+      throw SyntaxError(line,
+                        "the name '" + name + "' cannot be used here: jinja2 does not compile it");
     }
     return slot_of(name, owner, place.unit);
   }
@@ -271,10 +297,15 @@ class Binder {
         target.slot = resolve(target.name, target.line, place);
         return;
       }
-      case ExprKind::kConditional: place.conditional = true; break;
+      case ExprKind::kConditional:
+        place.conditional = true;
+        break;
       case ExprKind::kFilter:
-      case ExprKind::kTest: check_known(static_cast<const ApplyExpr&>(*expr), place); break;
-      default: break;
+      case ExprKind::kTest:
+        check_known(static_cast<const ApplyExpr&>(*expr), place);
+        break;
+      default:
+        break;
     }
     for_children(*expr, [&](const Expr* child) { bind(const_cast<Expr*>(child), place); });
   }
@@ -295,14 +326,22 @@ class Binder {
 
   void bind(Stmt& stmt, const Place& place) {
     switch (stmt.kind) {
-      case StmtKind::kOutput: bind(static_cast<OutputStmt&>(stmt).parts, place); break;
-      case StmtKind::kFor: bind_for(static_cast<ForStmt&>(stmt), place); break;
-      case StmtKind::kIf: bind_if(static_cast<IfStmt&>(stmt), place); break;
+      case StmtKind::kOutput:
+        bind(static_cast<OutputStmt&>(stmt).parts, place);
+        break;
+      case StmtKind::kFor:
+        bind_for(static_cast<ForStmt&>(stmt), place);
+        break;
+      case StmtKind::kIf:
+        bind_if(static_cast<IfStmt&>(stmt), place);
+        break;
       case StmtKind::kSet:
         bind(static_cast<SetStmt&>(stmt).value.get(), place);
         bind(static_cast<SetStmt&>(stmt).target.get(), place);
         break;
-      case StmtKind::kSetBlock: bind_set_block(static_cast<SetBlockStmt&>(stmt), place); break;
+      case StmtKind::kSetBlock:
+        bind_set_block(static_cast<SetBlockStmt&>(stmt), place);
+        break;
       case StmtKind::kMacro: {
         auto& node = static_cast<MacroStmt&>(stmt);
         bind_macro(node.macro, node.line, place);
@@ -329,12 +368,15 @@ class Binder {
         bind(node.filter.get(), inside);
         break;
       }
-      case StmtKind::kWith: bind_with(static_cast<WithStmt&>(stmt), place); break;
+      case StmtKind::kWith:
+        bind_with(static_cast<WithStmt&>(stmt), place);
+        break;
       case StmtKind::kBreak:
       case StmtKind::kContinue:
         if (!place.in_loop) {
-          throw SyntaxError(stmt.line, stmt.kind == StmtKind::kBreak ? "'break' outside loop"
-                                                                     : "'continue' not properly in loop");
+          throw SyntaxError(stmt.line, stmt.kind == StmtKind::kBreak
+                                           ? "'break' outside loop"
+                                           : "'continue' not properly in loop");
         }
         break;
     }
@@ -442,9 +484,10 @@ class Binder {
       if (!macro.names_caller) {
         declare("caller", macro.caller_slot);
       } else if (!caller_has_default(macro)) {
-        throw SyntaxError(line,
-                          "When defining macros or call blocks the special \"caller\" argument must be "
-                          "omitted or be given a default.");
+        throw SyntaxError(
+            line,
+            "When defining macros or call blocks the special \"caller\" argument must be "
+            "omitted or be given a default.");
       }
       macro.takes_caller = true;
     }
@@ -468,6 +511,8 @@ class Binder {
 
 }  // namespace
 
-void resolve_names(Tree& tree) { Binder(tree).run(); }
+void resolve_names(Tree& tree) {
+  Binder(tree).run();
+}
 
 }  // namespace headrace::jinja

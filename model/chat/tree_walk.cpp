@@ -17,7 +17,9 @@ void visit_names(const Expr* expr, const NameVisitor& visit) {
 
 void visit_names(const Stmt& stmt, const NameVisitor& visit) {
   switch (stmt.kind) {
-    case StmtKind::kOutput: visit_names(static_cast<const OutputStmt&>(stmt).parts, visit); break;
+    case StmtKind::kOutput:
+      visit_names(static_cast<const OutputStmt&>(stmt).parts, visit);
+      break;
     case StmtKind::kFor: {
       const auto& node = static_cast<const ForStmt&>(stmt);
       visit_names(node.target.get(), visit);
@@ -79,7 +81,8 @@ void visit_names(const Stmt& stmt, const NameVisitor& visit) {
       break;
     }
     case StmtKind::kBreak:
-    case StmtKind::kContinue: break;
+    case StmtKind::kContinue:
+      break;
   }
 }
 
@@ -101,8 +104,12 @@ void visit_statements(const Stmts& body, const StmtVisitor& visit) {
         }
         visit_statements(static_cast<const IfStmt&>(*stmt).otherwise, visit);
         break;
-      case StmtKind::kSetBlock: visit_statements(static_cast<const SetBlockStmt&>(*stmt).body, visit); break;
-      case StmtKind::kMacro: visit_statements(static_cast<const MacroStmt&>(*stmt).macro.body, visit); break;
+      case StmtKind::kSetBlock:
+        visit_statements(static_cast<const SetBlockStmt&>(*stmt).body, visit);
+        break;
+      case StmtKind::kMacro:
+        visit_statements(static_cast<const MacroStmt&>(*stmt).macro.body, visit);
+        break;
       case StmtKind::kCallBlock:
       case StmtKind::kGeneration:
         visit_statements(static_cast<const CallBlockStmt&>(*stmt).macro.body, visit);
@@ -110,11 +117,14 @@ void visit_statements(const Stmts& body, const StmtVisitor& visit) {
       case StmtKind::kFilterBlock:
         visit_statements(static_cast<const FilterBlockStmt&>(*stmt).body, visit);
         break;
-      case StmtKind::kWith: visit_statements(static_cast<const WithStmt&>(*stmt).body, visit); break;
+      case StmtKind::kWith:
+        visit_statements(static_cast<const WithStmt&>(*stmt).body, visit);
+        break;
       case StmtKind::kOutput:
       case StmtKind::kSet:
       case StmtKind::kBreak:
-      case StmtKind::kContinue: break;
+      case StmtKind::kContinue:
+        break;
     }
   }
 }
@@ -140,17 +150,26 @@ void for_own_expressions(const Stmt& stmt, const ExprVisitor& visit) {
     case StmtKind::kIf:
       for (const IfBranch& branch : static_cast<const IfStmt&>(stmt).branches) one(branch.test);
       break;
-    case StmtKind::kSet: one(static_cast<const SetStmt&>(stmt).value); break;
-    case StmtKind::kSetBlock: one(static_cast<const SetBlockStmt&>(stmt).filter); break;
-    case StmtKind::kCallBlock: one(static_cast<const CallBlockStmt&>(stmt).call); break;
-    case StmtKind::kFilterBlock: one(static_cast<const FilterBlockStmt&>(stmt).filter); break;
+    case StmtKind::kSet:
+      one(static_cast<const SetStmt&>(stmt).value);
+      break;
+    case StmtKind::kSetBlock:
+      one(static_cast<const SetBlockStmt&>(stmt).filter);
+      break;
+    case StmtKind::kCallBlock:
+      one(static_cast<const CallBlockStmt&>(stmt).call);
+      break;
+    case StmtKind::kFilterBlock:
+      one(static_cast<const FilterBlockStmt&>(stmt).filter);
+      break;
     case StmtKind::kWith:
       for (const ExprPtr& value : static_cast<const WithStmt&>(stmt).values) one(value);
       break;
     case StmtKind::kMacro:
     case StmtKind::kGeneration:
     case StmtKind::kBreak:
-    case StmtKind::kContinue: break;
+    case StmtKind::kContinue:
+      break;
   }
 }
 

@@ -19,7 +19,8 @@ void for_children(const Expr& expr, Each each) {
   switch (expr.kind) {
     case ExprKind::kConstant:
     case ExprKind::kName:
-    case ExprKind::kNamespaceTarget: break;
+    case ExprKind::kNamespaceTarget:
+      break;
     case ExprKind::kTuple:
     case ExprKind::kList:
     case ExprKind::kDict:
@@ -27,7 +28,9 @@ void for_children(const Expr& expr, Each each) {
       for (const ExprPtr& item : static_cast<const ItemsExpr&>(expr).items) each(item.get());
       break;
     case ExprKind::kUnary:
-    case ExprKind::kNot: each(static_cast<const UnaryExpr&>(expr).operand.get()); break;
+    case ExprKind::kNot:
+      each(static_cast<const UnaryExpr&>(expr).operand.get());
+      break;
     case ExprKind::kBinary:
     case ExprKind::kAnd:
     case ExprKind::kOr:
@@ -36,7 +39,8 @@ void for_children(const Expr& expr, Each each) {
       break;
     case ExprKind::kCompare:
       each(static_cast<const CompareExpr&>(expr).first.get());
-      for (const auto& [op, operand] : static_cast<const CompareExpr&>(expr).rest) each(operand.get());
+      for (const auto& [op, operand] : static_cast<const CompareExpr&>(expr).rest)
+        each(operand.get());
       break;
     case ExprKind::kConditional: {
       const auto& node = static_cast<const ConditionalExpr&>(expr);
@@ -45,7 +49,9 @@ void for_children(const Expr& expr, Each each) {
       each(node.otherwise.get());
       break;
     }
-    case ExprKind::kAttribute: each(static_cast<const AttributeExpr&>(expr).object.get()); break;
+    case ExprKind::kAttribute:
+      each(static_cast<const AttributeExpr&>(expr).object.get());
+      break;
     case ExprKind::kItem:
       each(static_cast<const ItemExpr&>(expr).object.get());
       each(static_cast<const ItemExpr&>(expr).index.get());

@@ -1,4 +1,5 @@
-// What jinja2 in transformers' environment makes of many templates (make_goldens.py), byte for byte.
+// What jinja2 in transformers' environment makes of many templates (make_goldens.py), byte for
+// byte.
 #include <fstream>
 #include <sstream>
 
@@ -19,9 +20,12 @@ std::string read_text(const std::string& path) {
   return text.str();
 }
 
-Json read_json(const std::string& name) { return Json::parse(read_text("tests/data/chat/" + name)); }
+Json read_json(const std::string& name) {
+  return Json::parse(read_text("tests/data/chat/" + name));
+}
 
-// The outcome of a render in the form of the golden files; errors of Python's without their message.
+// The outcome of a render in the form of the golden files; errors of Python's without their
+// message.
 Json outcome(const std::string& source, const Json& context, std::int64_t now_s) {
   try {
     const ChatTemplate chat(source, "golden");
@@ -50,7 +54,8 @@ void expect_same(const Json& wanted, const Json& got, const std::string& what) {
     ASSERT_TRUE(got.contains("failed")) << what << "\n" << got;
     const std::string message = got["failed"].get<std::string>();
     if (key == "raised") EXPECT_EQ(message, value) << what;
-    if (key == "undefined") EXPECT_TRUE(ends_with(message, ": " + value)) << what << "\n" << message << "\n" << value;
+    if (key == "undefined")
+      EXPECT_TRUE(ends_with(message, ": " + value)) << what << "\n" << message << "\n" << value;
   }
 }
 
@@ -62,7 +67,8 @@ TEST(ChatGoldens, EveryTemplateRendersEveryConversationAsJinja2Does) {
     const std::string source = read_text("tests/model/chat/templates/" + name + ".jinja");
     EXPECT_EQ(outcomes.size(), conversations["contexts"].size());
     for (const auto& [conversation, wanted] : outcomes.items()) {
-      const Json got = outcome(source, conversations["contexts"][conversation], conversations["now_s"].get<std::int64_t>());
+      const Json got = outcome(source, conversations["contexts"][conversation],
+                               conversations["now_s"].get<std::int64_t>());
       expect_same(wanted, got, name + " on " + conversation);
     }
   }
@@ -73,7 +79,9 @@ TEST(ChatGoldens, EveryConstructBehavesAsInJinja2) {
   EXPECT_GE(constructs["cases"].size(), 800U);
   for (const Json& entry : constructs["cases"]) {
     const auto source = entry[0].get<std::string>();
-    expect_same(entry[1], outcome(source, constructs["context"], constructs["now_s"].get<std::int64_t>()), source);
+    expect_same(entry[1],
+                outcome(source, constructs["context"], constructs["now_s"].get<std::int64_t>()),
+                source);
   }
 }
 

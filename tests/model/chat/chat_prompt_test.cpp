@@ -57,19 +57,22 @@ TEST(ChatPrompt, TemplateArgumentsWinOverSpecialTokens) {
 }
 
 TEST(ChatPrompt, TextPartsAreJoinedOrKeptAsTheTemplateTakesThem) {
-  const char* messages = R"([{"role":"user","content":[{"type":"text","text":"a "},{"type":"text","text":"b"}]}])";
+  const char* messages =
+      R"([{"role":"user","content":[{"type":"text","text":"a "},{"type":"text","text":"b"}]}])";
   EXPECT_EQ(context_of(messages)["messages"][0]["content"], "a b");
   EXPECT_EQ(context_of(messages, ContentForm::kParts)["messages"][0]["content"].size(), 2U);
 }
 
 TEST(ChatPrompt, NullContentIsEmptyAndOtherNullsAreLeftOut) {
-  const Json context = context_of(R"([{"role":"assistant","content":null,"tool_calls":null,"name":null}])");
+  const Json context =
+      context_of(R"([{"role":"assistant","content":null,"tool_calls":null,"name":null}])");
   EXPECT_EQ(context["messages"].dump(), R"([{"role":"assistant","content":""}])");
 }
 
 TEST(ChatPrompt, ReasoningIsFoundUnderEveryNameTemplatesRead) {
-  EXPECT_EQ(context_of(R"([{"role":"assistant","content":"x","reasoning":"r"}])")["messages"].dump(),
-            R"([{"thinking":"r","role":"assistant","content":"x","reasoning":"r","reasoning_content":"r"}])");
+  EXPECT_EQ(
+      context_of(R"([{"role":"assistant","content":"x","reasoning":"r"}])")["messages"].dump(),
+      R"([{"thinking":"r","role":"assistant","content":"x","reasoning":"r","reasoning_content":"r"}])");
 }
 
 TEST(ChatPrompt, ArgumentsOfToolCallsBecomeObjects) {
@@ -88,8 +91,11 @@ TEST(ChatPrompt, BadMessagesAreRefusedByPlace) {
   EXPECT_EQ(refusal(R"([{"content":"x"}])"), "messages[0]: a message must have a string 'role'");
   EXPECT_EQ(refusal(R"([{"role":"user","content":"x"},{"role":"user","content":7}])"),
             "messages[1].content: content must be a string, null or a list of text parts");
-  EXPECT_EQ(refusal(R"([{"role":"user","content":[{"type":"text","text":"x"},{"type":"image_url","image_url":{}}]}])"),
-            "messages[0].content[1]: a content part of type 'image_url' is not supported, only 'text' is");
+  EXPECT_EQ(
+      refusal(
+          R"([{"role":"user","content":[{"type":"text","text":"x"},{"type":"image_url","image_url":{}}]}])"),
+      "messages[0].content[1]: a content part of type 'image_url' is not supported, only 'text' "
+      "is");
   EXPECT_EQ(refusal(R"([{"role":"user","content":[{"type":"text"}]}])"),
             "messages[0].content[0]: a text part must have a string 'text'");
   EXPECT_EQ(refusal(R"([{"role":"user","content":["x"]}])"),
@@ -115,12 +121,22 @@ TEST(ChatPrompt, TheFormOfContentIsReadOffTheTemplate) {
   const auto form = [](const char* source) { return detect_content_form(source, "t"); };
   EXPECT_EQ(form("{% for m in messages %}{{ m.content }}{% endfor %}"), ContentForm::kText);
   EXPECT_EQ(form("{% for m in messages %}{{ m['content']|trim }}{% endfor %}"), ContentForm::kText);
-  EXPECT_EQ(form("{% for m in messages %}{% for p in m.content %}{% endfor %}{% endfor %}"), ContentForm::kParts);
-  EXPECT_EQ(form("{% for m in messages %}{% for p in m['content']|selectattr('type') %}{% endfor %}{% endfor %}"), ContentForm::kParts);
-  EXPECT_EQ(form("{% for m in messages %}{% set c = m.content %}{% for p in c %}{% endfor %}{% endfor %}"), ContentForm::kParts);
-  EXPECT_EQ(form("{% macro show(x) %}{% for p in x %}{% endfor %}{% endmacro %}{{ show(messages[0].content) }}"), ContentForm::kParts);
-  EXPECT_EQ(form("{% macro show(x) %}{% for p in x %}{% endfor %}{% endmacro %}{{ show(tools) }}"), ContentForm::kText);
-  EXPECT_EQ(form("{% for t in tools %}{{ t }}{% endfor %}{{ messages[0].content }}"), ContentForm::kText);
+  EXPECT_EQ(form("{% for m in messages %}{% for p in m.content %}{% endfor %}{% endfor %}"),
+            ContentForm::kParts);
+  EXPECT_EQ(form("{% for m in messages %}{% for p in m['content']|selectattr('type') %}{% endfor "
+                 "%}{% endfor %}"),
+            ContentForm::kParts);
+  EXPECT_EQ(
+      form(
+          "{% for m in messages %}{% set c = m.content %}{% for p in c %}{% endfor %}{% endfor %}"),
+      ContentForm::kParts);
+  EXPECT_EQ(form("{% macro show(x) %}{% for p in x %}{% endfor %}{% endmacro %}{{ "
+                 "show(messages[0].content) }}"),
+            ContentForm::kParts);
+  EXPECT_EQ(form("{% macro show(x) %}{% for p in x %}{% endfor %}{% endmacro %}{{ show(tools) }}"),
+            ContentForm::kText);
+  EXPECT_EQ(form("{% for t in tools %}{{ t }}{% endfor %}{{ messages[0].content }}"),
+            ContentForm::kText);
   EXPECT_THROW(form("{% if %}"), std::invalid_argument);
 }
 

@@ -42,14 +42,16 @@ TEST(ChatTemplate, SyntaxErrorsNameTheTemplateAndTheLine) {
   EXPECT_EQ(refusal("a\nb {{ 1 + }}"), "name.jinja:2: unexpected 'end of print statement'");
   EXPECT_EQ(refusal("\n\n{% nope %}").substr(0, 14), "name.jinja:3: ");
   EXPECT_EQ(refusal("{% if a %}\n{% for x in y %}"),
-            "name.jinja:2: Unexpected end of template. Jinja was looking for the following tags: 'endfor' or 'else'.");
+            "name.jinja:2: Unexpected end of template. Jinja was looking for the following tags: "
+            "'endfor' or 'else'.");
   EXPECT_EQ(refusal("{{ 'a' | shout }}"), "name.jinja:1: No filter named 'shout'.");
   EXPECT_EQ(refusal("{{ 1 is loud }}"), "name.jinja:1: No test named 'loud'.");
   EXPECT_EQ(refusal(std::string("a\n\xff")), "name.jinja:2: invalid UTF-8 at byte 2");
 }
 
 TEST(ChatTemplate, UnsupportedTagsAreNamed) {
-  for (const char* tag : {"include 'a'", "import 'a' as b", "from 'a' import b", "extends 'a'", "block b", "do x"}) {
+  for (const char* tag :
+       {"include 'a'", "import 'a' as b", "from 'a' import b", "extends 'a'", "block b", "do x"}) {
     const std::string word = std::string(tag).substr(0, std::string(tag).find(' '));
     EXPECT_EQ(refusal("{% " + std::string(tag) + " %}"),
               "name.jinja:1: the tag '" + word + "' is not supported in chat templates");
@@ -60,7 +62,8 @@ TEST(ChatTemplate, RenderErrorsNameTheLineAndRaisedOnesAreTheTemplatesOwnWords) 
   EXPECT_EQ(failure("\n{{ a.b }}"), "t:2: 'a' is undefined");
   EXPECT_EQ(failure("\n\n{{ 1 / 0 }}"), "t:3: division by zero");
   EXPECT_EQ(failure("{{ raise_exception('Only users, please') }}"), "Only users, please");
-  EXPECT_EQ(failure("{{ 'a'.encode() }}"), "t:1: the method str.encode is not supported in chat templates");
+  EXPECT_EQ(failure("{{ 'a'.encode() }}"),
+            "t:1: the method str.encode is not supported in chat templates");
   EXPECT_EQ(failure("{{ l.append(1) }}", {{"l", {1}}}),
             "t:1: access to attribute 'append' of 'list' object is unsafe.");
   EXPECT_EQ(failure("{{ 2 ** 1000 }}"), "t:1: an integer has more than 126 bits");
@@ -69,9 +72,12 @@ TEST(ChatTemplate, RenderErrorsNameTheLineAndRaisedOnesAreTheTemplatesOwnWords) 
 TEST(ChatTemplate, OutputBeyondTheLimitIsAnError) {
   ChatTemplate::Limits limits;
   limits.output_bytes = 1000;
-  EXPECT_NE(failure("{{ 'a' * 1001 }}", {}, limits).find("longer than 1000 bytes"), std::string::npos);
-  EXPECT_NE(failure("{% for i in range(2000) %}a{% endfor %}", {}, limits).find("longer than"), std::string::npos);
-  EXPECT_NE(failure("{{ 'a'.center(10000000000) }}", {}, limits).find("longer than"), std::string::npos);
+  EXPECT_NE(failure("{{ 'a' * 1001 }}", {}, limits).find("longer than 1000 bytes"),
+            std::string::npos);
+  EXPECT_NE(failure("{% for i in range(2000) %}a{% endfor %}", {}, limits).find("longer than"),
+            std::string::npos);
+  EXPECT_NE(failure("{{ 'a'.center(10000000000) }}", {}, limits).find("longer than"),
+            std::string::npos);
   EXPECT_EQ(render("{{ ('a' * 1000)|length }}"), "1000");
 }
 
@@ -97,16 +103,21 @@ TEST(ChatTemplate, HostileTemplatesEndInAnErrorQuickly) {
       "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
       "{% macro m() %}{% call m() %}{% endcall %}{% endmacro %}{{ m() }}",
       "{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}",
-      "{% set ns = namespace(v=[]) %}{% for i in range(100000) %}{% set ns.v = [ns.v] %}{% endfor %}",
-      "{% set ns = namespace(v=[]) %}{% for i in range(100) %}{% set ns.v = [ns.v, ns.v] %}{% endfor %}{{ ns.v }}",
+      "{% set ns = namespace(v=[]) %}{% for i in range(100000) %}{% set ns.v = [ns.v] %}{% endfor "
+      "%}",
+      "{% set ns = namespace(v=[]) %}{% for i in range(100) %}{% set ns.v = [ns.v, ns.v] %}{% "
+      "endfor %}{{ ns.v }}",
       "{% set ns = namespace(v=[1], w=[1]) %}{% for i in range(100) %}{% set ns.v = [ns.v, ns.v] %}"
       "{% set ns.w = [ns.w, ns.w] %}{% endfor %}{{ ns.v == ns.w }}",
-      "{% set ns = namespace(v='ab') %}{% for i in range(100) %}{% set ns.v = ns.v ~ ns.v %}{% endfor %}",
-      "{% set ns = namespace(v='ab') %}{% for i in range(100) %}{% set ns.v = ns.v|map('upper') %}{% endfor %}"
+      "{% set ns = namespace(v='ab') %}{% for i in range(100) %}{% set ns.v = ns.v ~ ns.v %}{% "
+      "endfor %}",
+      "{% set ns = namespace(v='ab') %}{% for i in range(100) %}{% set ns.v = ns.v|map('upper') "
+      "%}{% endfor %}"
       "{% for i in range(1000) %}{% set ns.v = ns.v|map('upper') %}{% endfor %}{{ ns.v|list }}",
       "{% set ns = namespace() %}{% set ns.n = ns %}{{ ns }}",
       "{% set s = 'a' * 60000000 %}" + many + "{% set x = s ~ a %}{% endfor %}{% endfor %}",
-      "{% set s = 'a' * 60000000 %}" + many + "{% if s == s ~ '' %}{% endif %}{% endfor %}{% endfor %}",
+      "{% set s = 'a' * 60000000 %}" + many +
+          "{% if s == s ~ '' %}{% endif %}{% endfor %}{% endfor %}",
       "{% set s = 'a' * 60000000 %}" + many + "{{ s.find('b') }}{% endfor %}{% endfor %}",
   };
   for (const std::string& source : hostile) {
@@ -137,25 +148,30 @@ TEST(ChatTemplate, DeepNestingIsRefusedBeforeItCanOverflowTheStack) {
            repeated("{% if 1 %}", n) + repeated("{% endif %}", n),
            repeated("{% for a in b %}", n) + repeated("{% endfor %}", n),
        }) {
-    EXPECT_NE(refusal(source).find("nested deeper than"), std::string::npos) << source.substr(0, 40);
+    EXPECT_NE(refusal(source).find("nested deeper than"), std::string::npos)
+        << source.substr(0, 40);
   }
 }
 
 TEST(ChatTemplate, DeepRequestsAreRefused) {
   Json deep = 1;
   for (int i = 0; i < 5000; ++i) deep = Json::array({std::move(deep)});
-  EXPECT_NE(failure("{{ messages }}", {{"messages", deep}}).find("nested deeper than 200 levels"), std::string::npos);
+  EXPECT_NE(failure("{{ messages }}", {{"messages", deep}}).find("nested deeper than 200 levels"),
+            std::string::npos);
 }
 
 TEST(ChatTemplate, KeysKeepTheirOrderAndLargeDictsAreFound) {
   Json big = Json::object();
   for (int i = 99; i >= 0; --i) big["k" + std::to_string(i)] = i;
-  EXPECT_EQ(render("{{ d.k7 }} {{ d['k50'] }} {{ 'k99' in d }} {{ 'k100' in d }} {{ d|first }} {{ d|length }}", {{"d", big}}),
+  EXPECT_EQ(render("{{ d.k7 }} {{ d['k50'] }} {{ 'k99' in d }} {{ 'k100' in d }} {{ d|first }} {{ "
+                   "d|length }}",
+                   {{"d", big}}),
             "7 50 True False k99 100");
 }
 
 TEST(ChatTemplate, SixtyFourBitNumbersOfARequestAreKeptExactly) {
-  const Json context = Json::parse(R"({"v": [18446744073709551615, -9223372036854775808, 1e22, 0.1]})");
+  const Json context =
+      Json::parse(R"({"v": [18446744073709551615, -9223372036854775808, 1e22, 0.1]})");
   EXPECT_EQ(render("{{ v }} {{ v[0] + 1 }} {{ v|tojson }}", context),
             "[18446744073709551615, -9223372036854775808, 1e+22, 0.1] 18446744073709551616 "
             "[18446744073709551615, -9223372036854775808, 1e+22, 0.1]");
@@ -163,7 +179,9 @@ TEST(ChatTemplate, SixtyFourBitNumbersOfARequestAreKeptExactly) {
 
 TEST(ChatTemplate, OneTemplateRendersInManyThreadsAtOnce) {
   const ChatTemplate chat(
-      "{% macro m(x) %}<{{ x }}>{% endmacro %}{% for i in range(n) %}{{ m('k' ~ i) }}{{ 'constant' * 2 }}{% endfor %}", "t");
+      "{% macro m(x) %}<{{ x }}>{% endmacro %}{% for i in range(n) %}{{ m('k' ~ i) }}{{ 'constant' "
+      "* 2 }}{% endfor %}",
+      "t");
   std::vector<std::string> results(8);
   std::vector<std::thread> threads;
   for (std::size_t t = 0; t < results.size(); ++t) {
@@ -182,7 +200,8 @@ TEST(ChatTemplate, TheDateIsTheOneGiven) {
 }
 
 TEST(ChatTemplate, ARenderLeavesNothingBehindForTheNext) {
-  const ChatTemplate chat("{% set ns = namespace(n=0) %}{% set ns.n = ns.n + 1 %}{% set ns.me = ns %}{{ ns.n }}", "t");
+  const ChatTemplate chat(
+      "{% set ns = namespace(n=0) %}{% set ns.n = ns.n + 1 %}{% set ns.me = ns %}{{ ns.n }}", "t");
   EXPECT_EQ(chat.render(Json::object(), kNow), "1");
   EXPECT_EQ(chat.render(Json::object(), kNow), "1");
 }
@@ -201,7 +220,8 @@ TEST(ChatTemplate, DamagedTemplatesNeverCrash) {
     sources.push_back(text.str());
   }
   std::ifstream constructs("tests/data/chat/constructs.json");
-  for (const Json& entry : Json::parse(constructs)["cases"]) sources.push_back(entry[0].get<std::string>());
+  for (const Json& entry : Json::parse(constructs)["cases"])
+    sources.push_back(entry[0].get<std::string>());
   std::vector<const Json*> pool;
   for (const Json& context : contexts) pool.push_back(&context);
 
@@ -210,10 +230,14 @@ TEST(ChatTemplate, DamagedTemplatesNeverCrash) {
   const char* seed_text = std::getenv("HEADRACE_CHAT_SEED");
   std::mt19937 random(seed_text == nullptr ? 7U : static_cast<unsigned>(std::atoi(seed_text)));
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
-  const std::vector<std::string> pieces{"{%", "%}", "{{", "}}", "{#", "#}", "-", "+", "(", ")", "[", "]", "'", "\"", "|", ".",
-                                        "if ", "for x in ", "endif", "endfor", "else", "set ", "loop", "recursive", " is ",
-                                        "not ", "in ", "*", "**", "~", "%", ":", ",", "0", "-1", "1e9", "none", "messages",
-                                        "range(9)", "tojson", "caller()", "{% raw %}", "macro m(x)", "call m(1)", "\n", "é", "\\x"};
+  const std::vector<std::string> pieces{
+      "{%",         "%}",        "{{",        "}}",        "{#",     "#}",       "-",
+      "+",          "(",         ")",         "[",         "]",      "'",        "\"",
+      "|",          ".",         "if ",       "for x in ", "endif",  "endfor",   "else",
+      "set ",       "loop",      "recursive", " is ",      "not ",   "in ",      "*",
+      "**",         "~",         "%",         ":",         ",",      "0",        "-1",
+      "1e9",        "none",      "messages",  "range(9)",  "tojson", "caller()", "{% raw %}",
+      "macro m(x)", "call m(1)", "\n",        "é",         "\\x"};
   ChatTemplate::Limits limits;
   limits.output_bytes = 1U << 20;
   limits.steps = 20000;
@@ -225,14 +249,20 @@ TEST(ChatTemplate, DamagedTemplatesNeverCrash) {
     for (std::size_t edits = 1 + below(3); edits > 0; --edits) {
       const std::size_t at = below(source.size() + 1);
       switch (below(4)) {
-        case 0: source.insert(at, pieces[below(pieces.size())]); break;
-        case 1: source.erase(at, 1 + below(6)); break;
+        case 0:
+          source.insert(at, pieces[below(pieces.size())]);
+          break;
+        case 1:
+          source.erase(at, 1 + below(6));
+          break;
         case 2: {
           const std::string& other = sources[below(sources.size())];
           source.insert(at, other.substr(below(other.size() + 1), 1 + below(30)));
           break;
         }
-        default: source.replace(at, 1 + below(4), pieces[below(pieces.size())]); break;
+        default:
+          source.replace(at, 1 + below(4), pieces[below(pieces.size())]);
+          break;
       }
     }
     try {
