@@ -15,11 +15,13 @@ Bound::Bound(std::string_view function, const Arguments& arguments,
   for (const auto& [name, value] : arguments.keyword) {
     const auto at = std::find(names_.begin(), names_.end(), name.text());
     if (at == names_.end()) {
-      throw RenderError(std::string(function_) + "() got an unexpected keyword argument '" + name.text() + "'");
+      throw RenderError(std::string(function_) + "() got an unexpected keyword argument '" +
+                        name.text() + "'");
     }
     Value& bound = values_[static_cast<std::size_t>(at - names_.begin())];
     if (!bound.is(Kind::kMissing)) {
-      throw RenderError(std::string(function_) + "() got multiple values for argument '" + name.text() + "'");
+      throw RenderError(std::string(function_) + "() got multiple values for argument '" +
+                        name.text() + "'");
     }
     bound = value;
   }
@@ -45,7 +47,9 @@ std::int64_t Bound::integer(std::size_t index, std::int64_t otherwise) const {
   return has(index) ? integer_argument(values_[index]) : otherwise;
 }
 
-std::int64_t Bound::integer(std::size_t index) const { return integer_argument(required(index)); }
+std::int64_t Bound::integer(std::size_t index) const {
+  return integer_argument(required(index));
+}
 
 const std::string& Bound::string(std::size_t index) const {
   const Value& value = required(index);
@@ -62,7 +66,8 @@ std::int64_t integer_argument(const Value& value) {
   if (value.is(Kind::kUndefined)) throw_undefined(value);
   if (value.is(Kind::kInt) || value.is(Kind::kBool)) return value.int_value();
   if (value.is(Kind::kBigInt)) throw RenderError("Python int too large to convert to C ssize_t");
-  throw RenderError(std::string("'") + type_name(value) + "' object cannot be interpreted as an integer");
+  throw RenderError(std::string("'") + type_name(value) +
+                    "' object cannot be interpreted as an integer");
 }
 
 }  // namespace headrace::jinja

@@ -20,10 +20,10 @@ class Bound {
   /// Throws RenderError where it is missing.
   const Value& required(std::size_t index) const;
   Value value(std::size_t index, const Value& otherwise) const;
-  bool flag(std::size_t index, bool otherwise) const;            // by truth
+  bool flag(std::size_t index, bool otherwise) const;  // by truth
   std::int64_t integer(std::size_t index, std::int64_t otherwise) const;
   std::int64_t integer(std::size_t index) const;
-  const std::string& string(std::size_t index) const;            // must be a str
+  const std::string& string(std::size_t index) const;  // must be a str
   std::string_view string(std::size_t index, std::string_view otherwise) const;
 
  private:

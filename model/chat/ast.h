@@ -1,5 +1,5 @@
-// A parsed template. The parser builds the tree, resolve_names (scopes.h) then gives every name its slot,
-// and the interpreter walks it. Immutable afterwards and shared between threads.
+// A parsed template. The parser builds the tree, resolve_names (scopes.h) then gives every name its
+// slot, and the interpreter walks it. Immutable afterwards and shared between threads.
 #pragma once
 
 #include <memory>
@@ -91,7 +91,15 @@ struct UnaryExpr : Expr {
   ExprPtr operand;
 };
 
-enum class BinaryOperator : std::uint8_t { kAdd, kSubtract, kMultiply, kDivide, kFloorDivide, kModulo, kPower };
+enum class BinaryOperator : std::uint8_t {
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kDivide,
+  kFloorDivide,
+  kModulo,
+  kPower
+};
 
 /// kBinary, kAnd, kOr.
 struct BinaryExpr : Expr {
@@ -101,7 +109,16 @@ struct BinaryExpr : Expr {
   ExprPtr right;
 };
 
-enum class Comparison : std::uint8_t { kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual, kIn, kNotIn };
+enum class Comparison : std::uint8_t {
+  kEqual,
+  kNotEqual,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+  kIn,
+  kNotIn
+};
 
 struct CompareExpr : Expr {
   using Expr::Expr;
@@ -139,8 +156,8 @@ struct SliceExpr : Expr {
 struct CallArguments {
   Exprs positional;
   std::vector<std::pair<Value, ExprPtr>> keyword;  // by name, an immortal string
-  ExprPtr star;         // *args, may be null
-  ExprPtr double_star;  // **kwargs, may be null
+  ExprPtr star;                                    // *args, may be null
+  ExprPtr double_star;                             // **kwargs, may be null
 };
 
 struct CallExpr : Expr {
@@ -204,7 +221,8 @@ struct Scope {
   std::vector<SlotLoad> loads;
 };
 
-/// A unit with its own frame of slots: the template, a macro, a call block's body, a recursive loop.
+/// A unit with its own frame of slots: the template, a macro, a call block's body, a recursive
+/// loop.
 struct Function {
   int num_slots = 0;
   bool outlives_call = false;  // something made inside refers to its frame
@@ -227,8 +245,9 @@ struct ForStmt : Stmt {
   int loop_slot = 0;
   Scope body_scope;
   Scope test_scope;
-  Function test_function;  // the condition has a frame of its own: it runs interleaved with the body
-  ExprPtr test_target;     // the target again, in that frame
+  Function
+      test_function;    // the condition has a frame of its own: it runs interleaved with the body
+  ExprPtr test_target;  // the target again, in that frame
   Scope otherwise_scope;
   Function function;  // recursive
 };

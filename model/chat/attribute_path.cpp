@@ -7,12 +7,14 @@ namespace {
 
 bool is_index(std::string_view part) {
   constexpr std::size_t kMaxDigits = 18;
-  return !part.empty() && part.size() <= kMaxDigits && part.find_first_not_of("0123456789") == std::string_view::npos;
+  return !part.empty() && part.size() <= kMaxDigits &&
+         part.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
 }  // namespace
 
-AttributePath::AttributePath(Interpreter& interpreter, const Value& attribute) : interpreter_(interpreter) {
+AttributePath::AttributePath(Interpreter& interpreter, const Value& attribute)
+    : interpreter_(interpreter) {
   if (attribute.is(Kind::kNone) || attribute.is(Kind::kMissing)) return;
   if (!attribute.is(Kind::kString)) {
     parts_.push_back(attribute);
@@ -31,7 +33,8 @@ Value AttributePath::get(Value item, const Value& otherwise) const {
   interpreter_.charge(parts_.size());
   for (const Value& part : parts_) {
     item = interpreter_.item(item, part);
-    if (item.is(Kind::kUndefined) && !otherwise.is(Kind::kMissing) && !otherwise.is(Kind::kNone)) item = otherwise;
+    if (item.is(Kind::kUndefined) && !otherwise.is(Kind::kMissing) && !otherwise.is(Kind::kNone))
+      item = otherwise;
   }
   return item;
 }

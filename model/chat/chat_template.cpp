@@ -20,8 +20,9 @@ constexpr std::size_t kMaxSourceBytes = 1U << 20;
 
 jinja::Tree parse_named(std::string_view source, const std::string& name) {
   if (source.size() > kMaxSourceBytes) {
-    throw std::invalid_argument(name + ":1: the chat template has " + std::to_string(source.size()) +
-                                " bytes; at most " + std::to_string(kMaxSourceBytes) + " are accepted");
+    throw std::invalid_argument(name + ":1: the chat template has " +
+                                std::to_string(source.size()) + " bytes; at most " +
+                                std::to_string(kMaxSourceBytes) + " are accepted");
   }
   try {
     return jinja::parse(source);
@@ -41,12 +42,14 @@ ChatTemplate::~ChatTemplate() = default;
 ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
 ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
 
-std::string ChatTemplate::render(const nlohmann::ordered_json& context, std::int64_t now_s, Limits limits) const {
+std::string ChatTemplate::render(const nlohmann::ordered_json& context, std::int64_t now_s,
+                                 Limits limits) const {
   if (!context.is_object()) throw TemplateError("the context of a chat template must be an object");
   std::optional<jinja::Interpreter> interpreter;
   try {
     const jinja::Value values = jinja::to_value(context);
-    interpreter.emplace(program_->tree, values, now_s, jinja::Budget{limits.output_bytes, limits.steps});
+    interpreter.emplace(program_->tree, values, now_s,
+                        jinja::Budget{limits.output_bytes, limits.steps});
     return interpreter->run();
   } catch (const jinja::RaisedError& error) {
     throw TemplateError(error.what());

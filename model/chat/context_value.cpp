@@ -6,14 +6,20 @@ namespace {
 Value convert(const nlohmann::ordered_json& json, int depth) {
   using Type = nlohmann::ordered_json::value_t;
   if (depth > kMaxValueDepth) {
-    throw RenderError("the request is nested deeper than " + std::to_string(kMaxValueDepth) + " levels");
+    throw RenderError("the request is nested deeper than " + std::to_string(kMaxValueDepth) +
+                      " levels");
   }
   switch (json.type()) {
-    case Type::boolean: return Value::boolean(json.get<bool>());
-    case Type::number_integer: return Value::integer(json.get<std::int64_t>());
-    case Type::number_unsigned: return Value::big_integer(json.get<std::uint64_t>());
-    case Type::number_float: return Value::real(json.get<double>());
-    case Type::string: return Value::string(json.get_ref<const std::string&>());
+    case Type::boolean:
+      return Value::boolean(json.get<bool>());
+    case Type::number_integer:
+      return Value::integer(json.get<std::int64_t>());
+    case Type::number_unsigned:
+      return Value::big_integer(json.get<std::uint64_t>());
+    case Type::number_float:
+      return Value::real(json.get<double>());
+    case Type::string:
+      return Value::string(json.get_ref<const std::string&>());
     case Type::array: {
       auto* made = new SequenceObject;
       const Value value = Value::object(Kind::kList, made);
@@ -35,12 +41,15 @@ Value convert(const nlohmann::ordered_json& json, int depth) {
       }
       return value;
     }
-    default: return Value::none();
+    default:
+      return Value::none();
   }
 }
 
 }  // namespace
 
-Value to_value(const nlohmann::ordered_json& json) { return convert(json, 0); }
+Value to_value(const nlohmann::ordered_json& json) {
+  return convert(json, 0);
+}
 
 }  // namespace headrace::jinja

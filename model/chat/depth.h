@@ -5,8 +5,8 @@
 
 namespace headrace::jinja {
 
-/// Statements and expressions inside each other while running. A level takes well under 1 KiB of stack, so
-/// the deepest template stays below 3 MiB.
+/// Statements and expressions inside each other while running. A level takes well under 1 KiB of
+/// stack, so the deepest template stays below 3 MiB.
 class Interpreter::Depth {
  public:
   explicit Depth(Interpreter& interpreter) : depth_(interpreter.depth_) {

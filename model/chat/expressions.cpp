@@ -13,12 +13,17 @@ Value Interpreter::evaluate(const Expr& expr, Frame& frame) {
   const Depth depth(*this);
   charge(1);
   switch (expr.kind) {
-    case ExprKind::kConstant: return static_cast<const ConstantExpr&>(expr).value;
-    case ExprKind::kName: return evaluate_name(static_cast<const NameExpr&>(expr), frame);
+    case ExprKind::kConstant:
+      return static_cast<const ConstantExpr&>(expr).value;
+    case ExprKind::kName:
+      return evaluate_name(static_cast<const NameExpr&>(expr), frame);
     case ExprKind::kTuple:
-    case ExprKind::kList: return evaluate_items(static_cast<const ItemsExpr&>(expr), frame);
-    case ExprKind::kDict: return evaluate_dict(static_cast<const ItemsExpr&>(expr), frame);
-    case ExprKind::kUnary: return evaluate_unary(static_cast<const UnaryExpr&>(expr), frame);
+    case ExprKind::kList:
+      return evaluate_items(static_cast<const ItemsExpr&>(expr), frame);
+    case ExprKind::kDict:
+      return evaluate_dict(static_cast<const ItemsExpr&>(expr), frame);
+    case ExprKind::kUnary:
+      return evaluate_unary(static_cast<const UnaryExpr&>(expr), frame);
     case ExprKind::kBinary: {
       const auto& node = static_cast<const BinaryExpr&>(expr);
       const Value left = evaluate(*node.left, frame);
@@ -38,8 +43,10 @@ Value Interpreter::evaluate(const Expr& expr, Frame& frame) {
     }
     case ExprKind::kNot:
       return Value::boolean(!truthy(evaluate(*static_cast<const UnaryExpr&>(expr).operand, frame)));
-    case ExprKind::kCompare: return evaluate_compare(static_cast<const CompareExpr&>(expr), frame);
-    case ExprKind::kConcat: return evaluate_concat(static_cast<const ItemsExpr&>(expr), frame);
+    case ExprKind::kCompare:
+      return evaluate_compare(static_cast<const CompareExpr&>(expr), frame);
+    case ExprKind::kConcat:
+      return evaluate_concat(static_cast<const ItemsExpr&>(expr), frame);
     case ExprKind::kConditional:
       return evaluate_conditional(static_cast<const ConditionalExpr&>(expr), frame);
     case ExprKind::kAttribute: {
@@ -48,12 +55,17 @@ Value Interpreter::evaluate(const Expr& expr, Frame& frame) {
       line_ = node.line;
       return attribute(object, node.name, node.method);
     }
-    case ExprKind::kItem: return evaluate_item(static_cast<const ItemExpr&>(expr), frame);
-    case ExprKind::kCall: return evaluate_call(static_cast<const CallExpr&>(expr), frame, nullptr);
-    case ExprKind::kFilter: return evaluate_filter(static_cast<const ApplyExpr&>(expr), frame, nullptr);
-    case ExprKind::kTest: return Value::boolean(evaluate_test(static_cast<const ApplyExpr&>(expr), frame));
+    case ExprKind::kItem:
+      return evaluate_item(static_cast<const ItemExpr&>(expr), frame);
+    case ExprKind::kCall:
+      return evaluate_call(static_cast<const CallExpr&>(expr), frame, nullptr);
+    case ExprKind::kFilter:
+      return evaluate_filter(static_cast<const ApplyExpr&>(expr), frame, nullptr);
+    case ExprKind::kTest:
+      return Value::boolean(evaluate_test(static_cast<const ApplyExpr&>(expr), frame));
     case ExprKind::kSlice:
-    case ExprKind::kNamespaceTarget: break;  // parts of other nodes
+    case ExprKind::kNamespaceTarget:
+      break;  // parts of other nodes
   }
   throw RenderError("an expression that cannot stand alone");
 }
@@ -89,21 +101,30 @@ Value Interpreter::evaluate_unary(const UnaryExpr& expr, Frame& frame) {
     throw RenderError(std::string("bad operand type for unary ") + (negate ? "-" : "+") + ": '" +
                       type_name(value) + "'");
   }
-  if (value.is(Kind::kFloat)) return Value::real(negate ? -value.float_value() : value.float_value());
+  if (value.is(Kind::kFloat))
+    return Value::real(negate ? -value.float_value() : value.float_value());
   return Value::big_integer(negate ? -integer_of(value) : integer_of(value));
 }
 
 bool Interpreter::compare(Comparison op, const Value& left, const Value& right) {
   charge(static_cast<std::size_t>(std::min(left.weight(), right.weight())));
   switch (op) {
-    case Comparison::kEqual: return equal(left, right);
-    case Comparison::kNotEqual: return !equal(left, right);
-    case Comparison::kLess: return ordered(left, right, Order::kLess);
-    case Comparison::kLessEqual: return ordered(left, right, Order::kLessEqual);
-    case Comparison::kGreater: return ordered(left, right, Order::kGreater);
-    case Comparison::kGreaterEqual: return ordered(left, right, Order::kGreaterEqual);
-    case Comparison::kIn: return contains(right, left);
-    case Comparison::kNotIn: return !contains(right, left);
+    case Comparison::kEqual:
+      return equal(left, right);
+    case Comparison::kNotEqual:
+      return !equal(left, right);
+    case Comparison::kLess:
+      return ordered(left, right, Order::kLess);
+    case Comparison::kLessEqual:
+      return ordered(left, right, Order::kLessEqual);
+    case Comparison::kGreater:
+      return ordered(left, right, Order::kGreater);
+    case Comparison::kGreaterEqual:
+      return ordered(left, right, Order::kGreaterEqual);
+    case Comparison::kIn:
+      return contains(right, left);
+    case Comparison::kNotIn:
+      return !contains(right, left);
   }
   return false;
 }
@@ -153,7 +174,9 @@ Value Interpreter::evaluate_item(const ItemExpr& expr, Frame& frame) {
 }
 
 Value Interpreter::evaluate_slice(const Value& object, const SliceExpr& slice, Frame& frame) {
-  const auto part = [&](const ExprPtr& expr) -> Value { return expr ? evaluate(*expr, frame) : Value::none(); };
+  const auto part = [&](const ExprPtr& expr) -> Value {
+    return expr ? evaluate(*expr, frame) : Value::none();
+  };
   const Value start = part(slice.start);
   const Value stop = part(slice.stop);
   const Value step = part(slice.step);
@@ -164,9 +187,11 @@ Value Interpreter::evaluate_slice(const Value& object, const SliceExpr& slice, F
 Arguments Interpreter::evaluate_arguments(const CallArguments& arguments, Frame& frame) {
   Arguments made;
   made.positional.reserve(arguments.positional.size());
-  for (const ExprPtr& argument : arguments.positional) made.positional.push_back(evaluate(*argument, frame));
+  for (const ExprPtr& argument : arguments.positional)
+    made.positional.push_back(evaluate(*argument, frame));
   if (arguments.star) {
-    for (Value& item : collect(evaluate(*arguments.star, frame))) made.positional.push_back(std::move(item));
+    for (Value& item : collect(evaluate(*arguments.star, frame)))
+      made.positional.push_back(std::move(item));
   }
   for (const auto& [name, argument] : arguments.keyword) {
     made.keyword.emplace_back(name, evaluate(*argument, frame));
@@ -209,7 +234,8 @@ Value Interpreter::evaluate_filter(const ApplyExpr& expr, Frame& frame, const Va
   }
   const Arguments arguments = evaluate_arguments(expr.arguments, frame);
   line_ = expr.line;
-  if (expr.filter == nullptr) throw RenderError("No filter named " + quote_text(expr.name) + " found.");
+  if (expr.filter == nullptr)
+    throw RenderError("No filter named " + quote_text(expr.name) + " found.");
   return expr.filter(*this, operand, arguments);
 }
 
@@ -221,7 +247,8 @@ bool Interpreter::evaluate_test(const ApplyExpr& expr, Frame& frame) {
   return expr.test(*this, operand, arguments);
 }
 
-Value Interpreter::call_filter(const std::string& name, const Value& operand, const Arguments& arguments) {
+Value Interpreter::call_filter(const std::string& name, const Value& operand,
+                               const Arguments& arguments) {
   const Depth depth(*this);
   charge(1);
   const Filter filter = find_filter(name);
@@ -229,7 +256,8 @@ Value Interpreter::call_filter(const std::string& name, const Value& operand, co
   return filter(*this, operand, arguments);
 }
 
-bool Interpreter::call_test(const std::string& name, const Value& operand, const Arguments& arguments) {
+bool Interpreter::call_test(const std::string& name, const Value& operand,
+                            const Arguments& arguments) {
   const Depth depth(*this);
   charge(1);
   const Test test = find_test(name);

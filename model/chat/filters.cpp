@@ -5,7 +5,8 @@
 namespace headrace::jinja {
 
 Filter find_filter(std::string_view name) {
-  for (const auto table : {text_filters(), value_filters(), sequence_filters(), selection_filters()}) {
+  for (const auto table :
+       {text_filters(), value_filters(), sequence_filters(), selection_filters()}) {
     for (const NamedFilter& entry : table) {
       if (entry.name == name) return entry.filter;
     }

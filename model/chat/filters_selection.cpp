@@ -48,9 +48,8 @@ ItemFunction map_function(Interpreter& interpreter, const Arguments& arguments) 
         throw RenderError("Unexpected keyword argument " + quote_text(name.text()));
       }
     }
-    return [path = AttributePath(interpreter, attribute), otherwise = named("default")](const Value& item) {
-      return path.get(item, otherwise);
-    };
+    return [path = AttributePath(interpreter, attribute),
+            otherwise = named("default")](const Value& item) { return path.get(item, otherwise); };
   }
   return [&interpreter, name = name_argument(arguments.positional[0]),
           rest = arguments_from(arguments, 1)](const Value& item) {
@@ -78,9 +77,11 @@ Value filter_map(Interpreter& interpreter, const Value& value, const Arguments& 
 enum class Pick { kSelect, kReject };
 
 // What is asked of each item: a test, or its truth; of the item or of one of its attributes.
-ItemFunction pick_function(Interpreter& interpreter, const Arguments& arguments, bool by_attribute) {
+ItemFunction pick_function(Interpreter& interpreter, const Arguments& arguments,
+                           bool by_attribute) {
   const std::size_t first = by_attribute ? 1 : 0;
-  if (arguments.positional.size() < first) throw RenderError("Missing parameter for attribute name");
+  if (arguments.positional.size() < first)
+    throw RenderError("Missing parameter for attribute name");
   const AttributePath path(interpreter, by_attribute ? arguments.positional[0] : Value::none());
   if (arguments.positional.size() == first) {
     return [path](const Value& item) { return Value::boolean(truthy(path.get(item))); };
@@ -119,6 +120,8 @@ constexpr std::array<NamedFilter, 5> kFilters{{
 
 }  // namespace
 
-std::span<const NamedFilter> selection_filters() { return kFilters; }
+std::span<const NamedFilter> selection_filters() {
+  return kFilters;
+}
 
 }  // namespace headrace::jinja

@@ -36,7 +36,9 @@ Value filter_last(Interpreter& interpreter, const Value& value, const Arguments&
     throw RenderError(std::string("'") + type_name(value) + "' object is not reversible");
   }
   Value item;
-  return Cursor(interpreter, backwards).next(item) ? item : undefined_hint("No last item, sequence was empty.");
+  return Cursor(interpreter, backwards).next(item)
+             ? item
+             : undefined_hint("No last item, sequence was empty.");
 }
 
 Value filter_reverse(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
@@ -49,7 +51,8 @@ Value filter_reverse(Interpreter& interpreter, const Value& value, const Argumen
     }
     return interpreter.text(std::move(out), value.markup());
   }
-  if (Value backwards = make_reversed(interpreter, value); !backwards.is(Kind::kMissing)) return backwards;
+  if (Value backwards = make_reversed(interpreter, value); !backwards.is(Kind::kMissing))
+    return backwards;
   if (!Cursor::iterable(value)) throw RenderError("argument must be iterable");
   Values items = interpreter.collect(value);
   std::reverse(items.begin(), items.end());
@@ -123,13 +126,15 @@ std::vector<AttributePath> attribute_paths(Interpreter& interpreter, const Value
 Value filter_sort(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
   const Bound bound("sort", arguments, {"reverse", "case_sensitive", "attribute"});
   const bool case_sensitive = bound.flag(1, false);
-  const auto paths = attribute_paths(interpreter, bound.given(2) ? bound.required(2) : Value::none());
+  const auto paths =
+      attribute_paths(interpreter, bound.given(2) ? bound.required(2) : Value::none());
   std::vector<Keyed> items;
   Cursor cursor(interpreter, value);
   Value item;
   while (cursor.next(item)) {
     Values keys;
-    for (const AttributePath& path : paths) keys.push_back(sort_key(interpreter, path.get(item), case_sensitive));
+    for (const AttributePath& path : paths)
+      keys.push_back(sort_key(interpreter, path.get(item), case_sensitive));
     items.push_back({keys.size() == 1 ? keys[0] : interpreter.list(keys), std::move(item)});
   }
   sort_keyed(interpreter, items, bound.flag(0, false));
@@ -139,9 +144,11 @@ Value filter_sort(Interpreter& interpreter, const Value& value, const Arguments&
 Value filter_dictsort(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
   const Bound bound("dictsort", arguments, {"case_sensitive", "by", "reverse"});
   const std::string_view by = bound.string(1, "key");
-  if (by != "key" && by != "value") throw RenderError("You can only sort by either \"key\" or \"value\"");
+  if (by != "key" && by != "value")
+    throw RenderError("You can only sort by either \"key\" or \"value\"");
   if (value.is(Kind::kUndefined)) throw_undefined(value);
-  if (!value.is(Kind::kDict)) throw RenderError(std::string("'") + type_name(value) + "' object has no attribute 'items'");
+  if (!value.is(Kind::kDict))
+    throw RenderError(std::string("'") + type_name(value) + "' object has no attribute 'items'");
   std::vector<Keyed> items;
   for (const auto& [key, item] : value.dict().entries) {
     items.push_back({sort_key(interpreter, by == "key" ? key : item, bound.flag(0, false)),
@@ -151,7 +158,8 @@ Value filter_dictsort(Interpreter& interpreter, const Value& value, const Argume
   return interpreter.list(values_of(std::move(items)));
 }
 
-Value extreme(Interpreter& interpreter, const Value& value, const Arguments& arguments, Order better) {
+Value extreme(Interpreter& interpreter, const Value& value, const Arguments& arguments,
+              Order better) {
   const Bound bound("filter", arguments, {"case_sensitive", "attribute"});
   const AttributePath path(interpreter, bound.given(1) ? bound.required(1) : Value::none());
   Value best;
@@ -180,10 +188,12 @@ Value filter_sum(Interpreter& interpreter, const Value& value, const Arguments& 
   const Bound bound("sum", arguments, {"attribute", "start"});
   const AttributePath path(interpreter, bound.given(0) ? bound.required(0) : Value::none());
   Value total = bound.value(1, Value::integer(0));
-  if (total.is(Kind::kString)) throw RenderError("sum() can't sum strings [use ''.join(seq) instead]");
+  if (total.is(Kind::kString))
+    throw RenderError("sum() can't sum strings [use ''.join(seq) instead]");
   Cursor cursor(interpreter, value);
   Value item;
-  while (cursor.next(item)) total = interpreter.binary(BinaryOperator::kAdd, total, path.get(std::move(item)));
+  while (cursor.next(item))
+    total = interpreter.binary(BinaryOperator::kAdd, total, path.get(std::move(item)));
   return total;
 }
 
@@ -216,7 +226,8 @@ Value filter_groupby(Interpreter& interpreter, const Value& value, const Argumen
       members.push_back(items[end++].value);
     }
     if (end == begin) members.push_back(items[end++].value);  // a key that is not itself: nan
-    Value key = path.get(members[0], otherwise);  // with the case it has, not the one it is sorted by
+    Value key =
+        path.get(members[0], otherwise);  // with the case it has, not the one it is sorted by
     groups.push_back(make_group(interpreter, std::move(key), std::move(members)));
     begin = end;
   }
@@ -304,7 +315,8 @@ Value filter_items(Interpreter& interpreter, const Value& value, const Arguments
   const auto next = [&interpreter, value, cursor](Value& item) {
     if (value.is(Kind::kUndefined)) return false;
     if (!value.is(Kind::kDict)) throw RenderError("Can only get item pairs from a mapping.");
-    if (!*cursor) cursor->emplace(interpreter, interpreter.view(value, DictViewObject::Part::kItems));
+    if (!*cursor)
+      cursor->emplace(interpreter, interpreter.view(value, DictViewObject::Part::kItems));
     return (*cursor)->next(item);
   };
   return make_lazy(interpreter, next, {value});
@@ -332,6 +344,8 @@ constexpr std::array<NamedFilter, 17> kFilters{{
 
 }  // namespace
 
-std::span<const NamedFilter> sequence_filters() { return kFilters; }
+std::span<const NamedFilter> sequence_filters() {
+  return kFilters;
+}
 
 }  // namespace headrace::jinja

@@ -35,7 +35,8 @@ Value map_text(Interpreter& interpreter, const Value& value, const Arguments& ar
 }
 
 bool separates_words(CodePoint point) {
-  return is_space(point) || point == '-' || point == '(' || point == '{' || point == '[' || point == '<';
+  return is_space(point) || point == '-' || point == '(' || point == '{' || point == '[' ||
+         point == '<';
 }
 
 std::string title_words(std::string_view text) {
@@ -62,8 +63,9 @@ Value filter_trim(Interpreter& interpreter, const Value& value, const Arguments&
   const Bound bound("trim", arguments, {"chars"});
   const Value text = soft_text(interpreter, value);
   interpreter.charge_walk(text);
-  const std::string_view stripped =
-      bound.given(0) ? strip(text.text(), Side::kBoth, bound.string(0)) : strip(text.text(), Side::kBoth);
+  const std::string_view stripped = bound.given(0)
+                                        ? strip(text.text(), Side::kBoth, bound.string(0))
+                                        : strip(text.text(), Side::kBoth);
   return interpreter.text(std::string(stripped), text.markup());
 }
 
@@ -72,13 +74,15 @@ Value filter_replace(Interpreter& interpreter, const Value& value, const Argumen
   const std::string old = plain_text(interpreter, bound.required(0));
   const std::string fresh = plain_text(interpreter, bound.required(1));
   const std::int64_t count = bound.given(2) ? bound.integer(2) : -1;
-  return interpreter.text(replace_text(interpreter, plain_text(interpreter, value), {old, fresh, count}));
+  return interpreter.text(
+      replace_text(interpreter, plain_text(interpreter, value), {old, fresh, count}));
 }
 
 Value filter_center(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
   const Bound bound("center", arguments, {"width"});
   const Value text = soft_text(interpreter, value);
-  return interpreter.text(justify(interpreter, text.text(), {bound.integer(0, 80), " ", '^'}), text.markup());
+  return interpreter.text(justify(interpreter, text.text(), {bound.integer(0, 80), " ", '^'}),
+                          text.markup());
 }
 
 Value filter_string(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
@@ -107,9 +111,10 @@ Value filter_format(Interpreter& interpreter, const Value& value, const Argument
   if (!arguments.keyword.empty() && !arguments.positional.empty()) {
     throw RenderError("can't handle positional and keyword arguments at the same time");
   }
-  const Value values =
-      arguments.keyword.empty() ? interpreter.tuple(arguments.positional) : interpreter.dict(arguments.keyword);
-  return interpreter.text(percent_format(interpreter, {text.text(), text.markup()}, values), text.markup());
+  const Value values = arguments.keyword.empty() ? interpreter.tuple(arguments.positional)
+                                                 : interpreter.dict(arguments.keyword);
+  return interpreter.text(percent_format(interpreter, {text.text(), text.markup()}, values),
+                          text.markup());
 }
 
 Value filter_indent(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
@@ -128,9 +133,10 @@ Value filter_indent(Interpreter& interpreter, const Value& value, const Argument
   }
   const bool blank = bound.flag(2, false);
   interpreter.charge_walk(value);
+  const std::string ended = value.text() + "\n";  // so that a last empty line counts
   std::string out;
   bool first = true;
-  for (const std::string_view line : split_lines(value.text() + "\n", false)) {
+  for (const std::string_view line : split_lines(ended, false)) {
     if (!first) out += '\n';
     const bool indented = first ? bound.flag(1, false) : blank || !line.empty();
     if (indented) out += indentation;
@@ -149,11 +155,13 @@ Value filter_truncate(Interpreter& interpreter, const Value& value, const Argume
   const std::int64_t leeway = bound.given(3) ? bound.integer(3) : 5;
   const std::int64_t end_length = count_code_points(end);
   if (length < end_length) {
-    throw RenderError("expected length >= " + std::to_string(end_length) + ", got " + std::to_string(length));
+    throw RenderError("expected length >= " + std::to_string(end_length) + ", got " +
+                      std::to_string(length));
   }
   if (leeway < 0) throw RenderError("expected leeway >= 0, got " + std::to_string(leeway));
   if (interpreter.length(value) - leeway <= length) return value;
-  if (!value.is(Kind::kString)) throw RenderError(std::string("truncate() wants a str, not ") + type_name(value));
+  if (!value.is(Kind::kString))
+    throw RenderError(std::string("truncate() wants a str, not ") + type_name(value));
   const std::string_view text = value.text();
   interpreter.charge_walk(value);
   std::string_view kept = text.substr(0, byte_offset(text, length - end_length));
@@ -178,8 +186,8 @@ Value filter_wordcount(Interpreter& interpreter, const Value& value, const Argum
 std::string quote_url(std::string_view text, bool for_query) {
   std::string out;
   for (const char c : text) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-                       c == '.' || c == '-' || c == '~' || (c == '/' && !for_query);
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '_' || c == '.' || c == '-' || c == '~' || (c == '/' && !for_query);
     if (plain) {
       out += c;
     } else if (c == ' ' && for_query) {
@@ -199,7 +207,8 @@ Value filter_urlencode(Interpreter& interpreter, const Value& value, const Argum
   if (value.is(Kind::kString) || !Cursor::iterable(value)) {
     return interpreter.text(quote_url(plain_text(interpreter, value), false));
   }
-  const Value source = value.is(Kind::kDict) ? interpreter.view(value, DictViewObject::Part::kItems) : value;
+  const Value source =
+      value.is(Kind::kDict) ? interpreter.view(value, DictViewObject::Part::kItems) : value;
   std::string out;
   Cursor cursor(interpreter, source);
   Value pair;
@@ -216,7 +225,8 @@ Value filter_urlencode(Interpreter& interpreter, const Value& value, const Argum
 
 Value filter_xmlattr(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
   const Bound bound("xmlattr", arguments, {"autospace"});
-  if (!value.is(Kind::kDict)) throw RenderError(std::string("xmlattr needs a dict, not ") + type_name(value));
+  if (!value.is(Kind::kDict))
+    throw RenderError(std::string("xmlattr needs a dict, not ") + type_name(value));
   interpreter.charge_walk(value);
   std::string out;
   for (const auto& [key, item] : value.dict().entries) {
@@ -252,7 +262,8 @@ Value filter_tojson(Interpreter& interpreter, const Value& value, const Argument
   }
   if (bound.given(2)) {
     const Values separators = interpreter.collect(bound.required(2));
-    if (separators.size() != 2 || !separators[0].is(Kind::kString) || !separators[1].is(Kind::kString)) {
+    if (separators.size() != 2 || !separators[0].is(Kind::kString) ||
+        !separators[1].is(Kind::kString)) {
       throw RenderError("tojson's separators must be two str");
     }
     style.item_separator = separators[0].text();
@@ -285,6 +296,8 @@ constexpr std::array<NamedFilter, 19> kFilters{{
 
 }  // namespace
 
-std::span<const NamedFilter> text_filters() { return kFilters; }
+std::span<const NamedFilter> text_filters() {
+  return kFilters;
+}
 
 }  // namespace headrace::jinja

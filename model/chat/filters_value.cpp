@@ -15,7 +15,8 @@ namespace {
 Value filter_abs(Interpreter& /*interpreter*/, const Value& value, const Arguments& arguments) {
   const Bound bound("abs", arguments, {});
   if (value.is(Kind::kUndefined)) throw_undefined(value);
-  if (!value.is_number()) throw RenderError(std::string("bad operand type for abs(): '") + type_name(value) + "'");
+  if (!value.is_number())
+    throw RenderError(std::string("bad operand type for abs(): '") + type_name(value) + "'");
   if (value.is(Kind::kFloat)) return Value::real(std::fabs(value.float_value()));
   const Int128 number = integer_of(value);
   return Value::big_integer(number < 0 ? -number : number);
@@ -35,10 +36,12 @@ Value filter_int(Interpreter& /*interpreter*/, const Value& value, const Argumen
   if (value.is_integer()) return Value::big_integer(integer_of(value));
   std::optional<double> real;
   if (value.is(Kind::kFloat)) {
-    if (std::isinf(value.float_value())) throw RenderError("cannot convert float infinity to integer");
+    if (std::isinf(value.float_value()))
+      throw RenderError("cannot convert float infinity to integer");
     real = value.float_value();
   } else if (value.is(Kind::kString)) {
-    if (const auto whole = parse_integer(value.text(), bound.integer(1, 10))) return Value::big_integer(*whole);
+    if (const auto whole = parse_integer(value.text(), bound.integer(1, 10)))
+      return Value::big_integer(*whole);
     real = parse_float(value.text());
   }
   if (!real || !std::isfinite(*real)) return otherwise;
@@ -76,11 +79,13 @@ Value filter_attr(Interpreter& interpreter, const Value& value, const Arguments&
   const Bound bound("attr", arguments, {"name"});
   const std::string& name = bound.string(0);
   // A dict's items are no attributes; everything else has no items that a name finds.
-  if (value.is(Kind::kDict) && !has_method(value, find_method(name))) return undefined_attribute(value, name);
+  if (value.is(Kind::kDict) && !has_method(value, find_method(name)))
+    return undefined_attribute(value, name);
   return interpreter.attribute(value, name);
 }
 
-Value filter_filesizeformat(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
+Value filter_filesizeformat(Interpreter& interpreter, const Value& value,
+                            const Arguments& arguments) {
   const Bound bound("filesizeformat", arguments, {"binary"});
   const bool binary = bound.flag(0, false);
   std::optional<double> bytes;
@@ -115,6 +120,8 @@ constexpr std::array<NamedFilter, 8> kFilters{{
 
 }  // namespace
 
-std::span<const NamedFilter> value_filters() { return kFilters; }
+std::span<const NamedFilter> value_filters() {
+  return kFilters;
+}
 
 }  // namespace headrace::jinja

@@ -54,8 +54,9 @@ Entries dict_entries(Interpreter& interpreter, const char* function, const Argum
       while (cursor.next(item)) {
         Values pair = interpreter.collect(item);
         if (pair.size() != 2) {
-          throw RenderError("dictionary update sequence element #" + std::to_string(entries.size()) +
-                            " has length " + std::to_string(pair.size()) + "; 2 is required");
+          throw RenderError("dictionary update sequence element #" +
+                            std::to_string(entries.size()) + " has length " +
+                            std::to_string(pair.size()) + "; 2 is required");
         }
         entries.emplace_back(std::move(pair[0]), std::move(pair[1]));
       }
@@ -119,7 +120,8 @@ std::string expand_python_directives(const std::string& format) {
     if (directive == 'f') {
       out += "000000";
     } else if (directive == 's') {
-      throw RenderError("strftime_now does not support %s, which depends on the machine's time zone");
+      throw RenderError(
+          "strftime_now does not support %s, which depends on the machine's time zone");
     } else if (directive != 'z' && directive != 'Z') {
       out += '%';
       out += directive;
@@ -145,7 +147,7 @@ std::string format_time(Interpreter& interpreter, std::int64_t time_s, const std
   interpreter.charge(expanded.size());
   // A directive gives some dozens of bytes; one with a width of its own could ask for any number.
   constexpr std::size_t kBytesPerDirective = 64;
-  std::string out(expanded.size() * kBytesPerDirective + 1, '\0');
+  std::string out((expanded.size() + 1) * kBytesPerDirective, '\0');
   interpreter.check_text(out.size());
   // The space tells an empty result from a buffer that is too small.
   const std::size_t size = std::strftime(out.data(), out.size(), (expanded + " ").c_str(), &parts);

@@ -1,4 +1,5 @@
-// Statements, macros and loops. Expressions: expressions.cpp; operators and lookups: operations.cpp.
+// Statements, macros and loops. Expressions: expressions.cpp; operators and lookups:
+// operations.cpp.
 #include "model/chat/interpreter.h"
 
 #include <algorithm>
@@ -57,7 +58,8 @@ class TestedItems : public IteratorObject {
       return interpreter_.slot(static_cast<const NameExpr&>(target).slot, frame_);
     }
     Values items;
-    for (const ExprPtr& item : static_cast<const ItemsExpr&>(target).items) items.push_back(read(*item));
+    for (const ExprPtr& item : static_cast<const ItemsExpr&>(target).items)
+      items.push_back(read(*item));
     return interpreter_.tuple(std::move(items));
   }
 
@@ -99,7 +101,8 @@ void Interpreter::charge(std::size_t steps) {
 
 void Interpreter::check_text(std::size_t bytes) const {
   if (bytes > budget_.output_bytes) {
-    throw RenderError("the template makes a text longer than " + std::to_string(budget_.output_bytes) + " bytes");
+    throw RenderError("the template makes a text longer than " +
+                      std::to_string(budget_.output_bytes) + " bytes");
   }
 }
 
@@ -123,9 +126,15 @@ void Interpreter::enter(const Scope& scope, Frame& frame) {
   for (const SlotLoad& load : scope.loads) {
     Value& variable = frame.slots[static_cast<std::size_t>(load.index)];
     switch (load.action) {
-      case SlotLoad::Action::kClear: variable = Value(); break;
-      case SlotLoad::Action::kContext: variable = context_values_[static_cast<std::size_t>(load.context)]; break;
-      case SlotLoad::Action::kAlias: variable = slot(load.source, frame); break;
+      case SlotLoad::Action::kClear:
+        variable = Value();
+        break;
+      case SlotLoad::Action::kContext:
+        variable = context_values_[static_cast<std::size_t>(load.context)];
+        break;
+      case SlotLoad::Action::kAlias:
+        variable = slot(load.source, frame);
+        break;
     }
   }
 }
@@ -160,27 +169,40 @@ Interpreter::Flow Interpreter::run(const Stmt& stmt, Frame& frame) {
   charge(1);
   line_ = stmt.line;
   switch (stmt.kind) {
-    case StmtKind::kOutput: run_output(static_cast<const OutputStmt&>(stmt), frame); break;
-    case StmtKind::kFor: return run_for(static_cast<const ForStmt&>(stmt), frame);
-    case StmtKind::kIf: return run_if(static_cast<const IfStmt&>(stmt), frame);
+    case StmtKind::kOutput:
+      run_output(static_cast<const OutputStmt&>(stmt), frame);
+      break;
+    case StmtKind::kFor:
+      return run_for(static_cast<const ForStmt&>(stmt), frame);
+    case StmtKind::kIf:
+      return run_if(static_cast<const IfStmt&>(stmt), frame);
     case StmtKind::kSet: {
       const auto& node = static_cast<const SetStmt&>(stmt);
       check_namespaces(*node.target, frame);
       assign(*node.target, evaluate(*node.value, frame), frame);
       break;
     }
-    case StmtKind::kSetBlock: return run_set_block(static_cast<const SetBlockStmt&>(stmt), frame);
+    case StmtKind::kSetBlock:
+      return run_set_block(static_cast<const SetBlockStmt&>(stmt), frame);
     case StmtKind::kMacro: {
       const auto& node = static_cast<const MacroStmt&>(stmt);
       slot(node.slot, frame) = make_macro(node.macro, frame);
       break;
     }
-    case StmtKind::kCallBlock: run_call_block(static_cast<const CallBlockStmt&>(stmt), frame); break;
-    case StmtKind::kGeneration: run_generation(static_cast<const CallBlockStmt&>(stmt), frame); break;
-    case StmtKind::kFilterBlock: return run_filter_block(static_cast<const FilterBlockStmt&>(stmt), frame);
-    case StmtKind::kWith: return run_with(static_cast<const WithStmt&>(stmt), frame);
-    case StmtKind::kBreak: return Flow::kBreak;
-    case StmtKind::kContinue: return Flow::kContinue;
+    case StmtKind::kCallBlock:
+      run_call_block(static_cast<const CallBlockStmt&>(stmt), frame);
+      break;
+    case StmtKind::kGeneration:
+      run_generation(static_cast<const CallBlockStmt&>(stmt), frame);
+      break;
+    case StmtKind::kFilterBlock:
+      return run_filter_block(static_cast<const FilterBlockStmt&>(stmt), frame);
+    case StmtKind::kWith:
+      return run_with(static_cast<const WithStmt&>(stmt), frame);
+    case StmtKind::kBreak:
+      return Flow::kBreak;
+    case StmtKind::kContinue:
+      return Flow::kContinue;
   }
   return Flow::kNormal;
 }
@@ -210,7 +232,8 @@ Interpreter::Flow Interpreter::run_for(const ForStmt& stmt, Frame& frame) {
   return Flow::kNormal;
 }
 
-std::string Interpreter::run_recursive(const ForStmt& stmt, Value source, Frame& outer, int depth0) {
+std::string Interpreter::run_recursive(const ForStmt& stmt, Value source, Frame& outer,
+                                       int depth0) {
   const Call call(*this);
   Capture capture(*this);
   Frame local;
@@ -219,8 +242,10 @@ std::string Interpreter::run_recursive(const ForStmt& stmt, Value source, Frame&
   return capture.take();
 }
 
-// `outer` is the frame around the loop, `frame` the one its body runs in (the same unless recursive).
-Interpreter::Flow Interpreter::run_loop(const ForStmt& stmt, Value source, Frame& outer, Frame& frame, int depth0) {
+// `outer` is the frame around the loop, `frame` the one its body runs in (the same unless
+// recursive).
+Interpreter::Flow Interpreter::run_loop(const ForStmt& stmt, Value source, Frame& outer,
+                                        Frame& frame, int depth0) {
   if (stmt.test) source = iterator(new TestedItems(*this, stmt, source, outer), source);
   Value loop_value;
   LoopObject* loop = nullptr;
@@ -260,9 +285,11 @@ Interpreter::Flow Interpreter::run_set_block(const SetBlockStmt& stmt, Frame& fr
     if (flow != Flow::kNormal) return flow;
     made = text(capture.take());
   }
-  if (stmt.filter) made = evaluate_filter(static_cast<const ApplyExpr&>(*stmt.filter), frame, &made);
+  if (stmt.filter)
+    made = evaluate_filter(static_cast<const ApplyExpr&>(*stmt.filter), frame, &made);
   if (stmt.target->kind == ExprKind::kNamespaceTarget &&
-      !slot(static_cast<const NamespaceTargetExpr&>(*stmt.target).slot, frame).is(Kind::kNamespace)) {
+      !slot(static_cast<const NamespaceTargetExpr&>(*stmt.target).slot, frame)
+           .is(Kind::kNamespace)) {
     throw RenderError("'" + static_cast<const NamespaceTargetExpr&>(*stmt.target).name +
                       "' is not a namespace and does not support item assignment");
   }
@@ -307,19 +334,23 @@ void Interpreter::check_namespaces(const Expr& target, Frame& frame) {
       throw RenderError("cannot assign attribute on non-namespace object");
     }
   } else if (target.kind == ExprKind::kTuple) {
-    for (const ExprPtr& item : static_cast<const ItemsExpr&>(target).items) check_namespaces(*item, frame);
+    for (const ExprPtr& item : static_cast<const ItemsExpr&>(target).items)
+      check_namespaces(*item, frame);
   }
 }
 
 void Interpreter::assign(const Expr& target, Value value, Frame& frame) {
   switch (target.kind) {
-    case ExprKind::kName: slot(static_cast<const NameExpr&>(target).slot, frame) = std::move(value); return;
+    case ExprKind::kName:
+      slot(static_cast<const NameExpr&>(target).slot, frame) = std::move(value);
+      return;
     case ExprKind::kNamespaceTarget: {
       const auto& node = static_cast<const NamespaceTargetExpr&>(target);
       set_attribute(slot(node.slot, frame), node.attribute, std::move(value));
       return;
     }
-    default: break;
+    default:
+      break;
   }
   const Exprs& targets = static_cast<const ItemsExpr&>(target).items;
   if (!Cursor::iterable(value)) {
@@ -330,19 +361,21 @@ void Interpreter::assign(const Expr& target, Value value, Frame& frame) {
   Value item;
   while (items.size() <= targets.size() && cursor.next(item)) items.push_back(std::move(item));
   if (items.size() > targets.size()) {
-    throw RenderError("too many values to unpack (expected " + std::to_string(targets.size()) + ")");
+    throw RenderError("too many values to unpack (expected " + std::to_string(targets.size()) +
+                      ")");
   }
   if (items.size() < targets.size()) {
-    throw RenderError("not enough values to unpack (expected " + std::to_string(targets.size()) + ", got " +
-                      std::to_string(items.size()) + ")");
+    throw RenderError("not enough values to unpack (expected " + std::to_string(targets.size()) +
+                      ", got " + std::to_string(items.size()) + ")");
   }
   for (std::size_t i = 0; i < targets.size(); ++i) assign(*targets[i], std::move(items[i]), frame);
 }
 
 void Interpreter::set_attribute(const Value& object, const std::string& name, Value value) {
   if (!name.empty() && name[0] == '_') {
-    throw RenderError("Chat templates cannot store underscore-prefixed attributes on a namespace, but got " +
-                      quote_text(name) + ". Please rename the attribute.");
+    throw RenderError(
+        "Chat templates cannot store underscore-prefixed attributes on a namespace, but got " +
+        quote_text(name) + ". Please rename the attribute.");
   }
   object.as<NamespaceObject>().attributes.set(text(name), std::move(value));
 }
@@ -364,7 +397,8 @@ Value Interpreter::call_macro(const MacroObject& macro, const Arguments& argumen
   Frame& frame = push_frame(body.function, macro.frame, local);
   std::vector<std::pair<Value, Value>> rest = arguments.keyword;
   const auto take = [&](std::string_view name) {
-    const auto at = std::find_if(rest.begin(), rest.end(), [&](const auto& entry) { return entry.first.text() == name; });
+    const auto at = std::find_if(rest.begin(), rest.end(),
+                                 [&](const auto& entry) { return entry.first.text() == name; });
     if (at == rest.end()) return Value();
     Value value = std::move(at->second);
     rest.erase(at);
@@ -379,24 +413,29 @@ Value Interpreter::call_macro(const MacroObject& macro, const Arguments& argumen
   }
   if (body.takes_caller && !body.names_caller) {
     Value caller = take("caller");
-    if (caller.is(Kind::kMissing) || caller.is(Kind::kNone)) caller = undefined_hint("No caller defined");
+    if (caller.is(Kind::kMissing) || caller.is(Kind::kNone))
+      caller = undefined_hint("No caller defined");
     frame.slots[static_cast<std::size_t>(body.caller_slot)] = std::move(caller);
   }
   if (body.takes_kwargs) {
     frame.slots[static_cast<std::size_t>(body.kwargs_slot)] = dict(std::move(rest));
   } else if (!rest.empty()) {
-    if (std::any_of(rest.begin(), rest.end(), [](const auto& entry) { return entry.first.text() == "caller"; })) {
+    if (std::any_of(rest.begin(), rest.end(),
+                    [](const auto& entry) { return entry.first.text() == "caller"; })) {
       throw RenderError("macro " + quoted +
-                        " was invoked with two values for the special caller argument. This is most likely a bug.");
+                        " was invoked with two values for the special caller argument. This is "
+                        "most likely a bug.");
     }
-    throw RenderError("macro " + quoted + " takes no keyword argument " + quote_text(rest[0].first.text()));
+    throw RenderError("macro " + quoted + " takes no keyword argument " +
+                      quote_text(rest[0].first.text()));
   }
   if (body.takes_varargs) {
     const auto first = arguments.positional.begin() + static_cast<std::ptrdiff_t>(given);
-    frame.slots[static_cast<std::size_t>(body.varargs_slot)] = tuple(Values(first, arguments.positional.end()));
+    frame.slots[static_cast<std::size_t>(body.varargs_slot)] =
+        tuple(Values(first, arguments.positional.end()));
   } else if (arguments.positional.size() > body.parameters.size()) {
-    throw RenderError("macro " + quoted + " takes not more than " + std::to_string(body.parameters.size()) +
-                      " argument(s)");
+    throw RenderError("macro " + quoted + " takes not more than " +
+                      std::to_string(body.parameters.size()) + " argument(s)");
   }
   return text(run_macro(body, frame));
 }

@@ -1,5 +1,5 @@
-// Runs a parsed template. One Interpreter is one render: it owns the budget and everything made on the
-// way, and what filters, tests and methods need they ask of it.
+// Runs a parsed template. One Interpreter is one render: it owns the budget and everything made on
+// the way, and what filters, tests and methods need they ask of it.
 #pragma once
 
 #include <deque>
@@ -201,9 +201,9 @@ class Interpreter {
   int depth_ = 0;
   int calls_ = 0;
   std::string* out_ = nullptr;
-  Values context_values_;           // of Tree::context_names
-  std::deque<Frame> lasting_;       // frames that something may still refer to
-  std::vector<Value> namespaces_;   // to break circles at the end
+  Values context_values_;          // of Tree::context_names
+  std::deque<Frame> lasting_;      // frames that something may still refer to
+  std::vector<Value> namespaces_;  // to break circles at the end
 };
 
 }  // namespace headrace::jinja

@@ -21,7 +21,8 @@ struct LazyItems : IteratorObject {
 
 }  // namespace
 
-Value make_lazy(Interpreter& interpreter, NextItem next, const Values& holds, const char* type_name) {
+Value make_lazy(Interpreter& interpreter, NextItem next, const Values& holds,
+                const char* type_name) {
   auto* made = new LazyItems(std::move(next), type_name);
   const Value value = interpreter.iterator(made, Value::none());
   for (const Value& held : holds) contain(*made, held);
@@ -42,7 +43,8 @@ Value make_reversed(Interpreter& interpreter, const Value& value) {
         item = value.items()[--at];
         return true;
       };
-      return make_lazy(interpreter, next, {value}, value.is(Kind::kList) ? "list_reverseiterator" : "reversed");
+      return make_lazy(interpreter, next, {value},
+                       value.is(Kind::kList) ? "list_reverseiterator" : "reversed");
     }
     case Kind::kUndefined:
     case Kind::kString:
@@ -58,7 +60,8 @@ Value make_reversed(Interpreter& interpreter, const Value& value) {
       };
       return make_lazy(interpreter, next, {value}, "reversed");
     }
-    default: return {};
+    default:
+      return {};
   }
 }
 

@@ -33,7 +33,9 @@ bool is_digit_of(char c, int base) {
   return base == 16 && lower >= 'a' && lower <= 'f';
 }
 
-int digit_value(char c) { return c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10; }
+int digit_value(char c) {
+  return c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
+}
 
 class Lexer {
  public:
@@ -64,10 +66,18 @@ class Lexer {
     take_data(source_.substr(at_, tag.begin - at_), tag);
     advance_to(tag.end);
     switch (tag.kind) {
-      case '#': lex_comment(); break;
-      case 'r': lex_raw(); break;
-      case '%': lex_code(TokenKind::kBlockBegin); break;
-      default: lex_code(TokenKind::kVariableBegin); break;
+      case '#':
+        lex_comment();
+        break;
+      case 'r':
+        lex_raw();
+        break;
+      case '%':
+        lex_code(TokenKind::kBlockBegin);
+        break;
+      default:
+        lex_code(TokenKind::kVariableBegin);
+        break;
     }
   }
 
@@ -135,14 +145,16 @@ class Lexer {
     return strip(text.substr(line), Side::kBoth).empty() ? text.substr(0, line) : text;
   }
 
+  // A comment or raw block that opens at the very end is nothing, as in jinja2.
   void lex_comment() {
     const std::size_t close = source_.find("#}", at_);
+    if (at_ >= source_.size()) return;
     if (close == kNowhere) throw SyntaxError(line_, "Missing end of comment tag");
     advance_to(tag_tail(close, close > at_ ? source_[close - 1] : '\0'));
   }
 
-  // The place behind a closing tag at `close` (two bytes): a "-" before it eats whitespace, a "+" keeps
-  // the newline, otherwise trim_blocks eats one.
+  // The place behind a closing tag at `close` (two bytes): a "-" before it eats whitespace, a "+"
+  // keeps the newline, otherwise trim_blocks eats one.
   std::size_t tag_tail(std::size_t close, char sign) const {
     const std::size_t after = close + 2;
     if (sign == '-') return skip_space(after);
@@ -151,7 +163,8 @@ class Lexer {
   }
 
   void lex_raw() {
-    for (std::size_t open = source_.find("{%", at_); open != kNowhere; open = source_.find("{%", open + 1)) {
+    for (std::size_t open = source_.find("{%", at_); open != kNowhere;
+         open = source_.find("{%", open + 1)) {
       Tag tag;
       tag.begin = open;
       tag.kind = '%';
@@ -166,7 +179,7 @@ class Lexer {
       advance_to(tag_tail(at, sign));
       return;
     }
-    throw SyntaxError(line_, "Missing end of raw directive");
+    if (at_ < source_.size()) throw SyntaxError(line_, "Missing end of raw directive");
   }
 
   // The tokens between a tag's begin and its end.
@@ -230,8 +243,10 @@ class Lexer {
     }
     if (end < source_.size() && (source_[end] | 0x20) == 'e') {
       std::size_t exponent = end + 1;
-      if (exponent < source_.size() && (source_[exponent] == '+' || source_[exponent] == '-')) ++exponent;
-      if (exponent < source_.size() && is_digit_of(source_[exponent], 10)) return digits(exponent, 10);
+      if (exponent < source_.size() && (source_[exponent] == '+' || source_[exponent] == '-'))
+        ++exponent;
+      if (exponent < source_.size() && is_digit_of(source_[exponent], 10))
+        return digits(exponent, 10);
     }
     return end > whole ? std::optional(end) : std::nullopt;
   }
@@ -299,8 +314,9 @@ class Lexer {
     advance_to(end + 1);
   }
 
-  // Python's unicode-escape codec over text in which everything beyond ASCII has been escaped, as jinja2
-  // reads its strings. (So a backslash before such a letter escapes the backslash of its escape.)
+  // Python's unicode-escape codec over text in which everything beyond ASCII has been escaped, as
+  // jinja2 reads its strings. (So a backslash before such a letter escapes the backslash of its
+  // escape.)
   std::string decode_string(std::string_view raw) const {
     std::string out;
     out.reserve(raw.size());
@@ -323,7 +339,8 @@ class Lexer {
     const int width = point > 0xFFFF ? 8 : point > 0xFF ? 4 : 2;
     out += '\\';
     out += width == 8 ? 'U' : width == 4 ? 'u' : 'x';
-    for (int shift = 4 * (width - 1); shift >= 0; shift -= 4) out += "0123456789abcdef"[point >> shift & 15];
+    for (int shift = 4 * (width - 1); shift >= 0; shift -= 4)
+      out += "0123456789abcdef"[point >> shift & 15];
   }
 
   std::size_t decode_escape(std::string_view raw, std::size_t i, std::string& out) const {
@@ -383,7 +400,8 @@ class Lexer {
 
   void lex_operator(std::string& open) {
     std::string_view text = source_.substr(at_, 2);
-    if (text != "//" && text != "**" && text != "==" && text != "!=" && text != ">=" && text != "<=") {
+    if (text != "//" && text != "**" && text != "==" && text != "!=" && text != ">=" &&
+        text != "<=") {
       text = text.substr(0, 1);
     }
     const char c = text[0];
@@ -402,7 +420,8 @@ class Lexer {
   void close_bracket(char c, std::string& open) const {
     if (open.empty()) throw SyntaxError(line_, std::string("unexpected '") + c + "'");
     if (open.back() != c) {
-      throw SyntaxError(line_, std::string("unexpected '") + c + "', expected '" + open.back() + "'");
+      throw SyntaxError(line_,
+                        std::string("unexpected '") + c + "', expected '" + open.back() + "'");
     }
     open.pop_back();
   }
@@ -435,7 +454,8 @@ class Lexer {
 
 std::vector<Token> tokenize(std::string_view source) {
   if (const auto bad = find_invalid_utf8(source)) {
-    const auto line = 1 + std::count(source.begin(), source.begin() + static_cast<std::ptrdiff_t>(*bad), '\n');
+    const auto line =
+        1 + std::count(source.begin(), source.begin() + static_cast<std::ptrdiff_t>(*bad), '\n');
     throw SyntaxError(static_cast<int>(line), "invalid UTF-8 at byte " + std::to_string(*bad));
   }
   const std::string normal = normalize(source);
@@ -444,14 +464,22 @@ std::vector<Token> tokenize(std::string_view source) {
 
 std::string describe(const Token& token) {
   switch (token.kind) {
-    case TokenKind::kEnd: return "end of template";
-    case TokenKind::kData: return "template data / text";
-    case TokenKind::kString: return "string";
-    case TokenKind::kBlockBegin: return "begin of statement block";
-    case TokenKind::kBlockEnd: return "end of statement block";
-    case TokenKind::kVariableBegin: return "begin of print statement";
-    case TokenKind::kVariableEnd: return "end of print statement";
-    default: return token.text;
+    case TokenKind::kEnd:
+      return "end of template";
+    case TokenKind::kData:
+      return "template data / text";
+    case TokenKind::kString:
+      return "string";
+    case TokenKind::kBlockBegin:
+      return "begin of statement block";
+    case TokenKind::kBlockEnd:
+      return "end of statement block";
+    case TokenKind::kVariableBegin:
+      return "begin of print statement";
+    case TokenKind::kVariableEnd:
+      return "end of print statement";
+    default:
+      return token.text;
   }
 }
 

@@ -1,5 +1,5 @@
-// Template source as tokens: jinja2's lexer with trim_blocks and lstrip_blocks on, no line statements,
-// and one trailing newline of the source dropped.
+// Template source as tokens: jinja2's lexer with trim_blocks and lstrip_blocks on, no line
+// statements, and one trailing newline of the source dropped.
 #pragma once
 
 #include <stdexcept>
@@ -14,7 +14,8 @@ namespace headrace::jinja {
 /// A source that is not a template; ChatTemplate adds its name. what() lacks the line.
 class SyntaxError : public std::runtime_error {
  public:
-  SyntaxError(int at_line, const std::string& message) : std::runtime_error(message), line(at_line) {}
+  SyntaxError(int at_line, const std::string& message)
+      : std::runtime_error(message), line(at_line) {}
   int line;
 };
 

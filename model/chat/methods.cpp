@@ -140,26 +140,39 @@ static_assert(in_order(), "kMethods must follow the order of Method");
 
 unsigned owner_of(const Value& value) {
   switch (value.kind()) {
-    case Kind::kString: return value.markup() ? kMarkup : kStr;
-    case Kind::kDict: return kDictionary;
-    case Kind::kList: return kListType;
-    case Kind::kTuple: return kTupleType;
-    case Kind::kDictView: return kView;
-    case Kind::kRange: return kRangeType;
+    case Kind::kString:
+      return value.markup() ? kMarkup : kStr;
+    case Kind::kDict:
+      return kDictionary;
+    case Kind::kList:
+      return kListType;
+    case Kind::kTuple:
+      return kTupleType;
+    case Kind::kDictView:
+      return kView;
+    case Kind::kRange:
+      return kRangeType;
     case Kind::kBool:
     case Kind::kInt:
-    case Kind::kBigInt: return kIntType;
-    case Kind::kFloat: return kFloatType;
-    case Kind::kIterator: return kGenerator;
-    case Kind::kLoop: return kLoopType;
-    case Kind::kCycler: return kCyclerType;
-    default: return 0;
+    case Kind::kBigInt:
+      return kIntType;
+    case Kind::kFloat:
+      return kFloatType;
+    case Kind::kIterator:
+      return kGenerator;
+    case Kind::kLoop:
+      return kLoopType;
+    case Kind::kCycler:
+      return kCyclerType;
+    default:
+      return 0;
   }
 }
 
 [[noreturn]] void throw_unsupported(const MethodObject& method) {
   throw RenderError(std::string("the method ") + type_name(method.self) + "." +
-                    std::string(method_name(method.method)) + " is not supported in chat templates");
+                    std::string(method_name(method.method)) +
+                    " is not supported in chat templates");
 }
 
 Value call_dict(Interpreter& interpreter, const MethodObject& method, const Arguments& arguments) {
@@ -175,18 +188,23 @@ Value call_dict(Interpreter& interpreter, const MethodObject& method, const Argu
       const Value* found = self.dict().find(bound.required(0));
       return found != nullptr ? *found : bound.value(1, Value::none());
     }
-    case Method::kItems: return view("items", DictViewObject::Part::kItems);
-    case Method::kKeys: return view("keys", DictViewObject::Part::kKeys);
-    case Method::kValues: return view("values", DictViewObject::Part::kValues);
+    case Method::kItems:
+      return view("items", DictViewObject::Part::kItems);
+    case Method::kKeys:
+      return view("keys", DictViewObject::Part::kKeys);
+    case Method::kValues:
+      return view("values", DictViewObject::Part::kValues);
     case Method::kCopy: {
       const Bound bound("copy", arguments, {});
       return interpreter.dict(self.dict().entries);
     }
-    default: throw_unsupported(method);
+    default:
+      throw_unsupported(method);
   }
 }
 
-Value call_sequence(Interpreter& interpreter, const MethodObject& method, const Arguments& arguments) {
+Value call_sequence(Interpreter& interpreter, const MethodObject& method,
+                    const Arguments& arguments) {
   const Value& self = method.self;
   if (method.method == Method::kCopy) {
     const Bound bound("copy", arguments, {});
@@ -218,30 +236,36 @@ Value call_sequence(Interpreter& interpreter, const MethodObject& method, const 
 Value call_number(const MethodObject& method, const Arguments& arguments) {
   const Bound bound(method_name(method.method), arguments, {});
   switch (method.method) {
-    case Method::kIsInteger: return Value::boolean(std::trunc(method.self.float_value()) == method.self.float_value());
-    case Method::kConjugate: return method.self;
+    case Method::kIsInteger:
+      return Value::boolean(std::trunc(method.self.float_value()) == method.self.float_value());
+    case Method::kConjugate:
+      return method.self;
     case Method::kBitLength: {
       Int128 number = integer_of(method.self);
       std::int64_t bits = 0;
       for (; number != 0; number /= 2) ++bits;
       return Value::integer(bits);
     }
-    default: throw_unsupported(method);
+    default:
+      throw_unsupported(method);
   }
 }
 
-Value call_loop_method(Interpreter& interpreter, const MethodObject& method, const Arguments& arguments) {
+Value call_loop_method(Interpreter& interpreter, const MethodObject& method,
+                       const Arguments& arguments) {
   auto& loop = method.self.as<LoopObject>();
   if (!arguments.keyword.empty()) {
     throw RenderError(std::string(method_name(method.method)) + "() takes no keyword arguments");
   }
   if (method.method == Method::kCycle) {
     if (arguments.positional.empty()) throw RenderError("no items for cycling given");
-    return arguments.positional[static_cast<std::size_t>(loop.index0) % arguments.positional.size()];
+    return arguments
+        .positional[static_cast<std::size_t>(loop.index0) % arguments.positional.size()];
   }
   const Value given = interpreter.tuple(arguments.positional);
   interpreter.charge_walk(given);
-  if (!loop.last_changed.is(Kind::kMissing) && equal(loop.last_changed, given)) return Value::boolean(false);
+  if (!loop.last_changed.is(Kind::kMissing) && equal(loop.last_changed, given))
+    return Value::boolean(false);
   loop.last_changed = given;
   return Value::boolean(true);
 }
@@ -289,25 +313,35 @@ bool changes_owner(const Value& value, Method method) {
     case Method::kInsert:
     case Method::kRemove:
     case Method::kReverse:
-    case Method::kSort: return value.is(Kind::kDict) || value.is(Kind::kList);
-    default: return false;
+    case Method::kSort:
+      return value.is(Kind::kDict) || value.is(Kind::kList);
+    default:
+      return false;
   }
 }
 
-Value call_method(Interpreter& interpreter, const MethodObject& method, const Arguments& arguments) {
+Value call_method(Interpreter& interpreter, const MethodObject& method,
+                  const Arguments& arguments) {
   switch (method.self.kind()) {
-    case Kind::kString: return call_text_method(interpreter, method, arguments);
-    case Kind::kDict: return call_dict(interpreter, method, arguments);
+    case Kind::kString:
+      return call_text_method(interpreter, method, arguments);
+    case Kind::kDict:
+      return call_dict(interpreter, method, arguments);
     case Kind::kList:
     case Kind::kTuple:
-    case Kind::kRange: return call_sequence(interpreter, method, arguments);
+    case Kind::kRange:
+      return call_sequence(interpreter, method, arguments);
     case Kind::kBool:
     case Kind::kInt:
     case Kind::kBigInt:
-    case Kind::kFloat: return call_number(method, arguments);
-    case Kind::kLoop: return call_loop_method(interpreter, method, arguments);
-    case Kind::kCycler: return call_cycler(method, arguments);
-    default: throw_unsupported(method);
+    case Kind::kFloat:
+      return call_number(method, arguments);
+    case Kind::kLoop:
+      return call_loop_method(interpreter, method, arguments);
+    case Kind::kCycler:
+      return call_cycler(method, arguments);
+    default:
+      throw_unsupported(method);
   }
 }
 

@@ -29,10 +29,14 @@ bool negative_sign(std::string_view& text) {
 int prefix_base(std::string_view text) {
   if (text.size() < 2 || text[0] != '0') return 0;
   switch (text[1] | 0x20) {
-    case 'x': return 16;
-    case 'o': return 8;
-    case 'b': return 2;
-    default: return 0;
+    case 'x':
+      return 16;
+    case 'o':
+      return 8;
+    case 'b':
+      return 2;
+    default:
+      return 0;
   }
 }
 
@@ -40,7 +44,8 @@ int prefix_base(std::string_view text) {
 bool underscores_between_digits(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '_') continue;
-    const bool inside = i > 0 && i + 1 < text.size() && digit_of(text[i - 1]) < 36 && digit_of(text[i + 1]) < 36;
+    const bool inside =
+        i > 0 && i + 1 < text.size() && digit_of(text[i - 1]) < 36 && digit_of(text[i + 1]) < 36;
     if (!inside) return false;
   }
   return true;
@@ -49,7 +54,8 @@ bool underscores_between_digits(std::string_view text) {
 }  // namespace
 
 std::optional<Int128> parse_integer(std::string_view text, std::int64_t base) {
-  if (base != 0 && (base < 2 || base > 36)) throw RenderError("int() base must be >= 2 and <= 36, or 0");
+  if (base != 0 && (base < 2 || base > 36))
+    throw RenderError("int() base must be >= 2 and <= 36, or 0");
   text = strip(text, Side::kBoth);
   const bool negative = negative_sign(text);
   const int prefix = prefix_base(text);
@@ -59,7 +65,8 @@ std::optional<Int128> parse_integer(std::string_view text, std::int64_t base) {
     if (!text.empty() && text[0] == '_') text.remove_prefix(1);
   } else if (base == 0) {
     base = 10;
-    if (text.size() > 1 && text[0] == '0' && text.find_first_not_of("0_") != std::string_view::npos) return std::nullopt;
+    if (text.size() > 1 && text[0] == '0' && text.find_first_not_of("0_") != std::string_view::npos)
+      return std::nullopt;
   }
   if (text.empty() || !underscores_between_digits(text)) return std::nullopt;
   Int128 number = 0;
@@ -80,11 +87,14 @@ std::optional<double> parse_float(std::string_view text) {
   std::string_view rest = plain;
   const bool negative = negative_sign(rest);
   // from_chars takes what float() takes, but for a second sign and nan's payload.
-  if (rest.empty() || rest[0] == '-' || rest.find('(') != std::string_view::npos) return std::nullopt;
+  if (rest.empty() || rest[0] == '-' || rest.find('(') != std::string_view::npos)
+    return std::nullopt;
   double number = 0;
   const auto parsed = std::from_chars(rest.data(), rest.data() + rest.size(), number);
-  if (parsed.ptr != rest.data() + rest.size() || parsed.ec == std::errc::invalid_argument) return std::nullopt;
-  if (parsed.ec == std::errc::result_out_of_range) number = std::strtod(std::string(rest).c_str(), nullptr);
+  if (parsed.ptr != rest.data() + rest.size() || parsed.ec == std::errc::invalid_argument)
+    return std::nullopt;
+  if (parsed.ec == std::errc::result_out_of_range)
+    number = std::strtod(std::string(rest).c_str(), nullptr);
   return negative ? -number : number;
 }
 
@@ -105,7 +115,8 @@ Value round_number(const Value& number, std::int64_t digits) {
     Int128 quotient = whole / unit;
     const Int128 rest = whole % unit;
     const Int128 twice = rest < 0 ? -rest : rest;
-    if (twice > unit - twice || (twice == unit - twice && quotient % 2 != 0)) quotient += whole < 0 ? -1 : 1;
+    if (twice > unit - twice || (twice == unit - twice && quotient % 2 != 0))
+      quotient += whole < 0 ? -1 : 1;
     return Value::big_integer(quotient * unit);
   }
   const double real = number.float_value();

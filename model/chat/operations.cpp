@@ -1,12 +1,10 @@
-// What the interpreter does with values: making, looking up, calling, walking and computing.
+// What the interpreter does with values: making, looking up, calling and walking. Operators:
+// operators.cpp.
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "model/chat/arguments.h"
 #include "model/chat/interpreter.h"
 #include "model/chat/methods.h"
-#include "model/chat/python_format.h"
 #include "model/chat/python_text.h"
 #include "model/chat/unicode.h"
 
@@ -124,13 +122,17 @@ bool Cursor::iterable(const Value& value) {
     case Kind::kDict:
     case Kind::kDictView:
     case Kind::kRange:
-    case Kind::kIterator: return true;
-    default: return false;
+    case Kind::kIterator:
+      return true;
+    default:
+      return false;
   }
 }
 
-Cursor::Cursor(Interpreter& interpreter, Value source) : interpreter_(interpreter), source_(std::move(source)) {
-  if (!iterable(source_)) throw RenderError(std::string("'") + type_name(source_) + "' object is not iterable");
+Cursor::Cursor(Interpreter& interpreter, Value source)
+    : interpreter_(interpreter), source_(std::move(source)) {
+  if (!iterable(source_))
+    throw RenderError(std::string("'") + type_name(source_) + "' object is not iterable");
 }
 
 std::optional<std::int64_t> Cursor::source_size() const {
@@ -163,9 +165,15 @@ bool Cursor::next(Value& value) {
       if (at_ >= view.owner.dict().entries.size()) return false;
       const auto& [key, item] = view.owner.dict().entries[at_++];
       switch (view.part) {
-        case DictViewObject::Part::kKeys: value = key; break;
-        case DictViewObject::Part::kValues: value = item; break;
-        case DictViewObject::Part::kItems: value = interpreter_.tuple({key, item}); break;
+        case DictViewObject::Part::kKeys:
+          value = key;
+          break;
+        case DictViewObject::Part::kValues:
+          value = item;
+          break;
+        case DictViewObject::Part::kItems:
+          value = interpreter_.tuple({key, item});
+          break;
       }
       return true;
     }
@@ -175,8 +183,10 @@ bool Cursor::next(Value& value) {
       value = Value::integer(range.start + static_cast<std::int64_t>(at_++) * range.step);
       return true;
     }
-    case Kind::kIterator: return source_.as<IteratorObject>().next(value);
-    default: return false;
+    case Kind::kIterator:
+      return source_.as<IteratorObject>().next(value);
+    default:
+      return false;
   }
 }
 
@@ -190,15 +200,23 @@ Values Interpreter::collect(const Value& iterable) {
 
 std::int64_t Interpreter::length(const Value& value) {
   switch (value.kind()) {
-    case Kind::kUndefined: return 0;
-    case Kind::kString: return string_object(value).length;
+    case Kind::kUndefined:
+      return 0;
+    case Kind::kString:
+      return string_object(value).length;
     case Kind::kList:
-    case Kind::kTuple: return static_cast<std::int64_t>(value.items().size());
-    case Kind::kDict: return static_cast<std::int64_t>(value.dict().entries.size());
-    case Kind::kDictView: return static_cast<std::int64_t>(value.as<DictViewObject>().owner.dict().entries.size());
-    case Kind::kRange: return value.as<RangeObject>().size();
-    case Kind::kLoop: return value.as<LoopObject>().length(*this);
-    default: throw RenderError(std::string("object of type '") + type_name(value) + "' has no len()");
+    case Kind::kTuple:
+      return static_cast<std::int64_t>(value.items().size());
+    case Kind::kDict:
+      return static_cast<std::int64_t>(value.dict().entries.size());
+    case Kind::kDictView:
+      return static_cast<std::int64_t>(value.as<DictViewObject>().owner.dict().entries.size());
+    case Kind::kRange:
+      return value.as<RangeObject>().size();
+    case Kind::kLoop:
+      return value.as<LoopObject>().length(*this);
+    default:
+      throw RenderError(std::string("object of type '") + type_name(value) + "' has no len()");
   }
 }
 
@@ -206,21 +224,26 @@ bool Interpreter::contains(const Value& container, const Value& value) {
   switch (container.kind()) {
     case Kind::kString:
       if (!value.is(Kind::kString)) {
-        throw RenderError(std::string("'in <string>' requires string as left operand, not ") + type_name(value));
+        throw RenderError(std::string("'in <string>' requires string as left operand, not ") +
+                          type_name(value));
       }
       charge_walk(container);
       return container.text().find(value.text()) != std::string::npos;
-    case Kind::kDict: charge_walk(value); return container.dict().find(value) != nullptr;
+    case Kind::kDict:
+      charge_walk(value);
+      return container.dict().find(value) != nullptr;
     case Kind::kDictView:
       if (container.as<DictViewObject>().part == DictViewObject::Part::kKeys) {
         charge_walk(value);
         return container.as<DictViewObject>().owner.dict().find(value) != nullptr;
       }
       break;
-    default: break;
+    default:
+      break;
   }
   if (!Cursor::iterable(container)) {
-    throw RenderError(std::string("argument of type '") + type_name(container) + "' is not iterable");
+    throw RenderError(std::string("argument of type '") + type_name(container) +
+                      "' is not iterable");
   }
   Cursor cursor(*this, container);
   Value item;
@@ -253,7 +276,8 @@ Value Interpreter::item(const Value& object, const Value& index) {
   if (std::optional<Value> found = element(object, index)) return *std::move(found);
   if (index.is(Kind::kString)) {
     const std::string& name = index.text();
-    if (Value found = object_attribute(object, name, find_method(name)); !found.is(Kind::kMissing)) return found;
+    if (Value found = object_attribute(object, name, find_method(name)); !found.is(Kind::kMissing))
+      return found;
   }
   return undefined_lookup(object, index);
 }
@@ -266,8 +290,8 @@ std::optional<Value> Interpreter::element(const Value& object, const Value& inde
     return found == nullptr ? std::nullopt : std::optional(*found);
   }
   if (!index.is(Kind::kInt) && !index.is(Kind::kBool)) return std::nullopt;
-  const bool indexed = object.is(Kind::kString) || object.is(Kind::kList) || object.is(Kind::kTuple) ||
-                       object.is(Kind::kRange);
+  const bool indexed = object.is(Kind::kString) || object.is(Kind::kList) ||
+                       object.is(Kind::kTuple) || object.is(Kind::kRange);
   if (!indexed) return std::nullopt;
   const std::int64_t size = length(object);
   const std::int64_t given = index.int_value();
@@ -287,7 +311,8 @@ std::optional<Value> Interpreter::element(const Value& object, const Value& inde
 }
 
 // Python's getattr; kMissing where there is no such attribute.
-Value Interpreter::object_attribute(const Value& object, const std::string& name, Method its_method) {
+Value Interpreter::object_attribute(const Value& object, const std::string& name,
+                                    Method its_method) {
   const auto unsafe = [&] {
     return undefined_hint("access to attribute " + quote_text(name) + " of '" + type_name(object) +
                           "' object is unsafe.");
@@ -296,11 +321,13 @@ Value Interpreter::object_attribute(const Value& object, const std::string& name
     const Value* found = object.as<NamespaceObject>().attributes.find(std::string_view(name));
     return found == nullptr ? Value() : *found;
   }
-  if (name.size() > 4 && name.compare(0, 2, "__") == 0 && name.compare(name.size() - 2, 2, "__") == 0) {
+  if (name.size() > 4 && name.compare(0, 2, "__") == 0 &&
+      name.compare(name.size() - 2, 2, "__") == 0) {
     return unsafe();
   }
   switch (object.kind()) {
-    case Kind::kLoop: return loop_attribute(object, name);
+    case Kind::kLoop:
+      return loop_attribute(object, name);
     case Kind::kRange: {
       const auto& range = object.as<RangeObject>();
       if (name == "start") return Value::integer(range.start);
@@ -332,7 +359,8 @@ Value Interpreter::object_attribute(const Value& object, const std::string& name
     case Kind::kMacro:
       if (name == "name") return text(object.as<MacroObject>().body->name);
       break;
-    default: break;
+    default:
+      break;
   }
   if (!has_method(object, its_method)) return {};
   return changes_owner(object, its_method) ? unsafe() : method(object, its_method);
@@ -349,7 +377,8 @@ Value Interpreter::loop_attribute(const Value& value, const std::string& name) {
   if (name == "revindex0") return Value::integer(loop.length(*this) - loop.index0 - 1);
   if (name == "depth") return Value::integer(loop.depth0 + 1);
   if (name == "depth0") return Value::integer(loop.depth0);
-  if (name == "previtem") return loop.index0 == 0 ? undefined_hint("there is no previous item") : loop.before;
+  if (name == "previtem")
+    return loop.index0 == 0 ? undefined_hint("there is no previous item") : loop.before;
   if (name == "nextitem") {
     return loop.peek() ? loop.buffered[loop.buffered_at] : undefined_hint("there is no next item");
   }
@@ -362,212 +391,25 @@ Value Interpreter::loop_attribute(const Value& value, const std::string& name) {
 Value Interpreter::call(const Value& callee, const Arguments& arguments) {
   charge(1);
   switch (callee.kind()) {
-    case Kind::kUndefined: throw_undefined(callee);
-    case Kind::kMacro: return call_macro(callee.as<MacroObject>(), arguments);
-    case Kind::kFunction: return callee.as<FunctionObject>().body(*this, arguments);
-    case Kind::kMethod: return call_method(*this, callee.as<MethodObject>(), arguments);
-    case Kind::kLoop: return call_loop(callee.as<LoopObject>(), arguments);
+    case Kind::kUndefined:
+      throw_undefined(callee);
+    case Kind::kMacro:
+      return call_macro(callee.as<MacroObject>(), arguments);
+    case Kind::kFunction:
+      return callee.as<FunctionObject>().body(*this, arguments);
+    case Kind::kMethod:
+      return call_method(*this, callee.as<MethodObject>(), arguments);
+    case Kind::kLoop:
+      return call_loop(callee.as<LoopObject>(), arguments);
     case Kind::kJoiner: {
       auto& joiner = callee.as<JoinerObject>();
       if (joiner.used) return joiner.separator;
       joiner.used = true;
       return text("");
     }
-    default: throw RenderError(std::string("'") + type_name(callee) + "' object is not callable");
-  }
-}
-
-// ---- operators
-
-namespace {
-
-const char* operator_text(BinaryOperator op) {
-  switch (op) {
-    case BinaryOperator::kAdd: return "+";
-    case BinaryOperator::kSubtract: return "-";
-    case BinaryOperator::kMultiply: return "*";
-    case BinaryOperator::kDivide: return "/";
-    case BinaryOperator::kFloorDivide: return "//";
-    case BinaryOperator::kModulo: return "%";
-    case BinaryOperator::kPower: return "** or pow()";
-  }
-  return "";
-}
-
-[[noreturn]] void throw_unsupported(BinaryOperator op, const Value& left, const Value& right) {
-  throw RenderError(std::string("unsupported operand type(s) for ") + operator_text(op) + ": '" +
-                    type_name(left) + "' and '" + type_name(right) + "'");
-}
-
-// Python rounds quotients down and gives the remainder the divisor's sign.
-double floor_modulo(double a, double b) {
-  double remainder = std::fmod(a, b);
-  if (remainder != 0) {
-    if ((b < 0) != (remainder < 0)) remainder += b;
-  } else {
-    remainder = std::copysign(0.0, b);
-  }
-  return remainder;
-}
-
-double floor_divide(double a, double b) {
-  const double quotient = (a - floor_modulo(a, b)) / b;
-  if (quotient == 0) return std::copysign(0.0, a / b);
-  const double whole = std::floor(quotient);
-  return quotient - whole > 0.5 ? whole + 1 : whole;
-}
-
-Int128 floor_divide(Int128 a, Int128 b) {
-  const Int128 quotient = a / b;
-  return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
-}
-
-Value integer_power(Int128 base, Int128 exponent) {
-  Int128 result = 1;
-  while (exponent > 0) {
-    if ((exponent & 1) != 0 && __builtin_mul_overflow(result, base, &result)) {
-      throw RenderError("an integer has more than 126 bits");
-    }
-    exponent >>= 1;
-    if (exponent > 0 && __builtin_mul_overflow(base, base, &base)) {
-      throw RenderError("an integer has more than 126 bits");
-    }
-  }
-  return Value::big_integer(result);
-}
-
-Value power(const Value& left, const Value& right) {
-  if (!left.is(Kind::kFloat) && !right.is(Kind::kFloat) && integer_of(right) >= 0) {
-    return integer_power(integer_of(left), integer_of(right));
-  }
-  const double base = number_of(left);
-  const double exponent = number_of(right);
-  if (base == 0 && exponent < 0) throw RenderError("0.0 cannot be raised to a negative power");
-  if (base < 0 && std::floor(exponent) != exponent) {
-    throw RenderError("a power of a negative number is complex, which is not supported");
-  }
-  const double result = std::pow(base, exponent);
-  if (std::isinf(result) && !std::isinf(base) && !std::isinf(exponent)) {
-    throw RenderError("(34, 'Numerical result out of range')");
-  }
-  return Value::real(result);
-}
-
-Value float_arithmetic(BinaryOperator op, double a, double b) {
-  switch (op) {
-    case BinaryOperator::kAdd: return Value::real(a + b);
-    case BinaryOperator::kSubtract: return Value::real(a - b);
-    case BinaryOperator::kMultiply: return Value::real(a * b);
-    case BinaryOperator::kDivide:
-      if (b == 0) throw RenderError("float division by zero");
-      return Value::real(a / b);
-    case BinaryOperator::kFloorDivide:
-      if (b == 0) throw RenderError("float floor division by zero");
-      return Value::real(floor_divide(a, b));
     default:
-      if (b == 0) throw RenderError("float modulo");
-      return Value::real(floor_modulo(a, b));
+      throw RenderError(std::string("'") + type_name(callee) + "' object is not callable");
   }
-}
-
-Value integer_arithmetic(BinaryOperator op, Int128 a, Int128 b) {
-  switch (op) {
-    case BinaryOperator::kAdd: return Value::big_integer(a + b);
-    case BinaryOperator::kSubtract: return Value::big_integer(a - b);
-    case BinaryOperator::kMultiply: {
-      Int128 product = 0;
-      if (__builtin_mul_overflow(a, b, &product)) throw RenderError("an integer has more than 126 bits");
-      return Value::big_integer(product);
-    }
-    case BinaryOperator::kDivide:
-      if (b == 0) throw RenderError("division by zero");
-      return Value::real(static_cast<double>(a) / static_cast<double>(b));
-    case BinaryOperator::kFloorDivide:
-      if (b == 0) throw RenderError("integer division or modulo by zero");
-      return Value::big_integer(floor_divide(a, b));
-    default:
-      if (b == 0) throw RenderError("integer modulo by zero");
-      return Value::big_integer(a - floor_divide(a, b) * b);
-  }
-}
-
-}  // namespace
-
-Value Interpreter::arithmetic(BinaryOperator op, const Value& left, const Value& right) {
-  if (op == BinaryOperator::kPower) return power(left, right);
-  if (left.is(Kind::kFloat) || right.is(Kind::kFloat)) {
-    return float_arithmetic(op, number_of(left), number_of(right));
-  }
-  return integer_arithmetic(op, integer_of(left), integer_of(right));
-}
-
-Value Interpreter::add(const Value& left, const Value& right) {
-  if (left.is(Kind::kString) && right.is(Kind::kString)) {
-    // Markup escapes what is joined to it.
-    const bool markup = left.markup() || right.markup();
-    check_text(left.text().size() + right.text().size());
-    if (!markup) return text(left.text() + right.text());
-    return text(escape_value(left) + escape_value(right), true);
-  }
-  if (left.kind() == right.kind() && (left.is(Kind::kList) || left.is(Kind::kTuple))) {
-    Values items = left.items();
-    items.insert(items.end(), right.items().begin(), right.items().end());
-    return sequence(left.kind(), std::move(items));
-  }
-  if (left.is(Kind::kString) || left.is(Kind::kList) || left.is(Kind::kTuple)) {
-    throw RenderError(std::string("can only concatenate ") + type_name(left) + " (not \"" + type_name(right) +
-                      "\") to " + type_name(left));
-  }
-  throw_unsupported(BinaryOperator::kAdd, left, right);
-}
-
-Value Interpreter::repeat(const Value& source, const Value& count) {
-  const std::int64_t times = std::max<std::int64_t>(integer_argument(count), 0);
-  const bool is_text = source.is(Kind::kString);
-  const std::size_t size = is_text ? source.text().size() : source.items().size();
-  std::size_t total = 0;
-  if (__builtin_mul_overflow(size, static_cast<std::size_t>(times), &total)) {
-    total = std::numeric_limits<std::size_t>::max();
-  }
-  if (!is_text) {
-    charge(total);
-    Values items;
-    items.reserve(total);
-    for (std::int64_t i = 0; total > 0 && i < times; ++i) {
-      items.insert(items.end(), source.items().begin(), source.items().end());
-    }
-    return sequence(source.kind(), std::move(items));
-  }
-  check_text(total);
-  std::string out;
-  out.reserve(total);
-  for (std::int64_t i = 0; total > 0 && i < times; ++i) out += source.text();
-  return text(std::move(out), source.markup());
-}
-
-Value Interpreter::multiply(const Value& left, const Value& right) {
-  const auto repeatable = [](const Value& value) {
-    return value.is(Kind::kString) || value.is(Kind::kList) || value.is(Kind::kTuple);
-  };
-  const Value& source = repeatable(left) ? left : right;
-  const Value& count = repeatable(left) ? right : left;
-  if (!repeatable(source)) throw_unsupported(BinaryOperator::kMultiply, left, right);
-  if (!count.is_integer()) {
-    throw RenderError(std::string("can't multiply sequence by non-int of type '") + type_name(count) + "'");
-  }
-  return repeat(source, count);
-}
-
-Value Interpreter::binary(BinaryOperator op, const Value& left, const Value& right) {
-  if (left.is_number() && right.is_number()) return arithmetic(op, left, right);
-  if (left.is(Kind::kUndefined)) throw_undefined(left);
-  if (op == BinaryOperator::kModulo && left.is(Kind::kString)) {
-    return text(percent_format(*this, {left.text(), left.markup()}, right), left.markup());
-  }
-  if (right.is(Kind::kUndefined)) throw_undefined(right);
-  if (op == BinaryOperator::kAdd) return add(left, right);
-  if (op == BinaryOperator::kMultiply) return multiply(left, right);
-  throw_unsupported(op, left, right);
 }
 
 }  // namespace headrace::jinja

@@ -13,7 +13,8 @@ using Entries = std::vector<std::pair<Value, Value>>;
 
 class Dumper {
  public:
-  Dumper(Interpreter& interpreter, const JsonStyle& style) : interpreter_(interpreter), style_(style) {}
+  Dumper(Interpreter& interpreter, const JsonStyle& style)
+      : interpreter_(interpreter), style_(style) {}
 
   std::string run(const Value& value) {
     interpreter_.charge_walk(value);
@@ -24,17 +25,32 @@ class Dumper {
  private:
   void dump(const Value& value, int level) {
     switch (value.kind()) {
-      case Kind::kNone: out_ += "null"; break;
-      case Kind::kBool: out_ += value.bool_value() ? "true" : "false"; break;
+      case Kind::kNone:
+        out_ += "null";
+        break;
+      case Kind::kBool:
+        out_ += value.bool_value() ? "true" : "false";
+        break;
       case Kind::kInt:
-      case Kind::kBigInt: out_ += integer_text(integer_of(value)); break;
-      case Kind::kFloat: out_ += number(value.float_value()); break;
-      case Kind::kString: dump_text(value.text()); break;
+      case Kind::kBigInt:
+        out_ += integer_text(integer_of(value));
+        break;
+      case Kind::kFloat:
+        out_ += number(value.float_value());
+        break;
+      case Kind::kString:
+        dump_text(value.text());
+        break;
       case Kind::kList:
-      case Kind::kTuple: dump_items(value.items(), level); break;
-      case Kind::kDict: dump_dict(value.dict(), level); break;
+      case Kind::kTuple:
+        dump_items(value.items(), level);
+        break;
+      case Kind::kDict:
+        dump_dict(value.dict(), level);
+        break;
       default:
-        throw RenderError(std::string("Object of type ") + type_name(value) + " is not JSON serializable");
+        throw RenderError(std::string("Object of type ") + type_name(value) +
+                          " is not JSON serializable");
     }
     interpreter_.check_text(out_.size());
   }
@@ -82,8 +98,8 @@ class Dumper {
 
   Entries sorted_entries(const DictObject& dict) {
     Entries entries = dict.entries;
-    // Keys that do not compare are found before sorting: a comparison that throws inside std::sort is
-    // allowed, but which pair it meets first is not fixed.
+    // Keys that do not compare are found before sorting: a comparison that throws inside std::sort
+    // is allowed, but which pair it meets first is not fixed.
     for (const auto& entry : entries) ordered(entries[0].first, entry.first, Order::kLess);
     interpreter_.charge(entries.size());
     std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
@@ -94,14 +110,20 @@ class Dumper {
 
   static std::string key_text(const Value& key) {
     switch (key.kind()) {
-      case Kind::kString: return key.text();
-      case Kind::kNone: return "null";
-      case Kind::kBool: return key.bool_value() ? "true" : "false";
+      case Kind::kString:
+        return key.text();
+      case Kind::kNone:
+        return "null";
+      case Kind::kBool:
+        return key.bool_value() ? "true" : "false";
       case Kind::kInt:
-      case Kind::kBigInt: return integer_text(integer_of(key));
-      case Kind::kFloat: return number(key.float_value());
+      case Kind::kBigInt:
+        return integer_text(integer_of(key));
+      case Kind::kFloat:
+        return number(key.float_value());
       default:
-        throw RenderError(std::string("keys must be str, int, float, bool or None, not ") + type_name(key));
+        throw RenderError(std::string("keys must be str, int, float, bool or None, not ") +
+                          type_name(key));
     }
   }
 
@@ -129,13 +151,27 @@ class Dumper {
       }
       ++at;
       switch (c) {
-        case '"': out_ += "\\\""; break;
-        case '\\': out_ += "\\\\"; break;
-        case '\n': out_ += "\\n"; break;
-        case '\r': out_ += "\\r"; break;
-        case '\t': out_ += "\\t"; break;
-        case '\f': out_ += "\\f"; break;
-        case '\b': out_ += "\\b"; break;
+        case '"':
+          out_ += "\\\"";
+          break;
+        case '\\':
+          out_ += "\\\\";
+          break;
+        case '\n':
+          out_ += "\\n";
+          break;
+        case '\r':
+          out_ += "\\r";
+          break;
+        case '\t':
+          out_ += "\\t";
+          break;
+        case '\f':
+          out_ += "\\f";
+          break;
+        case '\b':
+          out_ += "\\b";
+          break;
         default:
           if (c < ' ') {
             dump_unit(c);

@@ -14,7 +14,8 @@ namespace {
 void append_hex(std::string& out, char letter, int digits, CodePoint point) {
   out += '\\';
   out += letter;
-  for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4) out += "0123456789abcdef"[point >> shift & 15];
+  for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4)
+    out += "0123456789abcdef"[point >> shift & 15];
 }
 
 void append_repr(std::string& out, const Value& value, int depth);
@@ -69,15 +70,28 @@ std::string opaque(const Value& value) {
 }
 
 void append_repr(std::string& out, const Value& value, int depth) {
-  if (depth > kMaxValueDepth) throw RenderError("maximum recursion depth exceeded while getting the repr of an object");
+  if (depth > kMaxValueDepth)
+    throw RenderError("maximum recursion depth exceeded while getting the repr of an object");
   switch (value.kind()) {
     case Kind::kMissing:
-    case Kind::kUndefined: out += "Undefined"; break;
-    case Kind::kNone: out += "None"; break;
-    case Kind::kBool: out += value.bool_value() ? "True" : "False"; break;
-    case Kind::kInt: out += std::to_string(value.int_value()); break;
-    case Kind::kBigInt: out += integer_text(integer_of(value)); break;
-    case Kind::kFloat: out += float_text(value.float_value()); break;
+    case Kind::kUndefined:
+      out += "Undefined";
+      break;
+    case Kind::kNone:
+      out += "None";
+      break;
+    case Kind::kBool:
+      out += value.bool_value() ? "True" : "False";
+      break;
+    case Kind::kInt:
+      out += std::to_string(value.int_value());
+      break;
+    case Kind::kBigInt:
+      out += integer_text(integer_of(value));
+      break;
+    case Kind::kFloat:
+      out += float_text(value.float_value());
+      break;
     case Kind::kString:
       out += value.markup() ? "Markup(" + quote_text(value.text()) + ")" : quote_text(value.text());
       break;
@@ -91,9 +105,15 @@ void append_repr(std::string& out, const Value& value, int depth) {
       append_items(out, value.items(), depth + 1);
       out += value.items().size() == 1 ? ",)" : ")";
       break;
-    case Kind::kDict: append_dict(out, value.dict(), depth + 1); break;
-    case Kind::kDictView: append_view(out, value.as<DictViewObject>(), depth + 1); break;
-    case Kind::kRange: append_range(out, value.as<RangeObject>()); break;
+    case Kind::kDict:
+      append_dict(out, value.dict(), depth + 1);
+      break;
+    case Kind::kDictView:
+      append_view(out, value.as<DictViewObject>(), depth + 1);
+      break;
+    case Kind::kRange:
+      append_range(out, value.as<RangeObject>());
+      break;
     case Kind::kNamespace:
       out += "<Namespace ";
       append_dict(out, value.as<NamespaceObject>().attributes, depth + 1);
@@ -107,7 +127,9 @@ void append_repr(std::string& out, const Value& value, int depth) {
     case Kind::kMethod:
       out += "<built-in method " + std::string(method_name(value.as<MethodObject>().method)) + ">";
       break;
-    default: out += opaque(value); break;
+    default:
+      out += opaque(value);
+      break;
   }
 }
 
@@ -116,9 +138,12 @@ void append_repr(std::string& out, const Value& value, int depth) {
 std::string to_text(const Value& value) {
   switch (value.kind()) {
     case Kind::kMissing:
-    case Kind::kUndefined: return {};
-    case Kind::kString: return value.text();
-    default: return to_repr(value);
+    case Kind::kUndefined:
+      return {};
+    case Kind::kString:
+      return value.text();
+    default:
+      return to_repr(value);
   }
 }
 
@@ -170,7 +195,8 @@ std::string float_text(double value) {
   int exponent = 0;
   const std::size_t sign = text[mark + 1] == '+' ? 1 : 0;
   std::from_chars(text.data() + mark + 1 + sign, text.data() + text.size(), exponent);
-  constexpr int kFirstScientific = 16;  // Python's repr: fixed notation for 1e-4 up to, not including, 1e16
+  constexpr int kFirstScientific =
+      16;  // Python's repr: fixed notation for 1e-4 up to, not including, 1e16
   if (exponent < -4 || exponent >= kFirstScientific) {
     return std::string(text);  // to_chars writes at least two digits of exponent, as Python does
   }

@@ -1,169 +1,18 @@
 #include "model/chat/scopes.h"
 
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>
 
 #include "model/chat/lexer.h"
+#include "model/chat/tree_walk.h"
 
 namespace headrace::jinja {
 namespace {
 
-// Copying the names of a scope for each of its ifs must stay cheap. Real templates have a few dozen.
+// Copying the names of a scope for each of its ifs must stay cheap. Real templates have a few
+// dozen.
 constexpr std::size_t kMaxNames = 1000;
-
-using NameVisitor = std::function<void(const NameExpr&)>;
-
-// ---- every name of a tree, in the order of jinja2's node fields
-
-void visit_names(const Expr* expr, const NameVisitor& visit);
-
-void visit_names(const Exprs& exprs, const NameVisitor& visit) {
-  for (const ExprPtr& expr : exprs) visit_names(expr.get(), visit);
-}
-
-// Calls `each` for the direct children of an expression.
-template <typename Each>
-void for_children(const Expr& expr, Each each) {
-  const auto arguments = [&](const CallArguments& call) {
-    for (const ExprPtr& argument : call.positional) each(argument.get());
-    for (const auto& [name, value] : call.keyword) each(value.get());
-    each(call.star.get());
-    each(call.double_star.get());
-  };
-  switch (expr.kind) {
-    case ExprKind::kConstant:
-    case ExprKind::kName:
-    case ExprKind::kNamespaceTarget: break;
-    case ExprKind::kTuple:
-    case ExprKind::kList:
-    case ExprKind::kDict:
-    case ExprKind::kConcat:
-      for (const ExprPtr& item : static_cast<const ItemsExpr&>(expr).items) each(item.get());
-      break;
-    case ExprKind::kUnary:
-    case ExprKind::kNot: each(static_cast<const UnaryExpr&>(expr).operand.get()); break;
-    case ExprKind::kBinary:
-    case ExprKind::kAnd:
-    case ExprKind::kOr:
-      each(static_cast<const BinaryExpr&>(expr).left.get());
-      each(static_cast<const BinaryExpr&>(expr).right.get());
-      break;
-    case ExprKind::kCompare:
-      each(static_cast<const CompareExpr&>(expr).first.get());
-      for (const auto& [op, operand] : static_cast<const CompareExpr&>(expr).rest) each(operand.get());
-      break;
-    case ExprKind::kConditional: {
-      const auto& node = static_cast<const ConditionalExpr&>(expr);
-      each(node.test.get());
-      each(node.then.get());
-      each(node.otherwise.get());
-      break;
-    }
-    case ExprKind::kAttribute: each(static_cast<const AttributeExpr&>(expr).object.get()); break;
-    case ExprKind::kItem:
-      each(static_cast<const ItemExpr&>(expr).object.get());
-      each(static_cast<const ItemExpr&>(expr).index.get());
-      break;
-    case ExprKind::kSlice: {
-      const auto& node = static_cast<const SliceExpr&>(expr);
-      each(node.start.get());
-      each(node.stop.get());
-      each(node.step.get());
-      break;
-    }
-    case ExprKind::kCall:
-      each(static_cast<const CallExpr&>(expr).callee.get());
-      arguments(static_cast<const CallExpr&>(expr).arguments);
-      break;
-    case ExprKind::kFilter:
-    case ExprKind::kTest:
-      each(static_cast<const ApplyExpr&>(expr).operand.get());
-      arguments(static_cast<const ApplyExpr&>(expr).arguments);
-      break;
-  }
-}
-
-void visit_names(const Expr* expr, const NameVisitor& visit) {
-  if (expr == nullptr) return;
-  if (expr->kind == ExprKind::kName) visit(static_cast<const NameExpr&>(*expr));
-  for_children(*expr, [&](const Expr* child) { visit_names(child, visit); });
-}
-
-void visit_names(const Stmts& body, const NameVisitor& visit);
-
-void visit_names(const Stmt& stmt, const NameVisitor& visit) {
-  switch (stmt.kind) {
-    case StmtKind::kOutput: visit_names(static_cast<const OutputStmt&>(stmt).parts, visit); break;
-    case StmtKind::kFor: {
-      const auto& node = static_cast<const ForStmt&>(stmt);
-      visit_names(node.target.get(), visit);
-      visit_names(node.iterable.get(), visit);
-      visit_names(node.body, visit);
-      visit_names(node.otherwise, visit);
-      visit_names(node.test.get(), visit);
-      break;
-    }
-    case StmtKind::kIf: {
-      const auto& node = static_cast<const IfStmt&>(stmt);
-      for (const IfBranch& branch : node.branches) {
-        visit_names(branch.test.get(), visit);
-        visit_names(branch.body, visit);
-      }
-      visit_names(node.otherwise, visit);
-      break;
-    }
-    case StmtKind::kSet: {
-      const auto& node = static_cast<const SetStmt&>(stmt);
-      visit_names(node.target.get(), visit);
-      visit_names(node.value.get(), visit);
-      break;
-    }
-    case StmtKind::kSetBlock: {
-      const auto& node = static_cast<const SetBlockStmt&>(stmt);
-      visit_names(node.target.get(), visit);
-      visit_names(node.filter.get(), visit);
-      visit_names(node.body, visit);
-      break;
-    }
-    case StmtKind::kMacro: {
-      const auto& node = static_cast<const MacroStmt&>(stmt);
-      visit_names(node.macro.parameters, visit);
-      visit_names(node.macro.defaults, visit);
-      visit_names(node.macro.body, visit);
-      break;
-    }
-    case StmtKind::kCallBlock:
-    case StmtKind::kGeneration: {
-      const auto& node = static_cast<const CallBlockStmt&>(stmt);
-      visit_names(node.call.get(), visit);
-      visit_names(node.macro.parameters, visit);
-      visit_names(node.macro.defaults, visit);
-      visit_names(node.macro.body, visit);
-      break;
-    }
-    case StmtKind::kFilterBlock: {
-      const auto& node = static_cast<const FilterBlockStmt&>(stmt);
-      visit_names(node.body, visit);
-      visit_names(node.filter.get(), visit);
-      break;
-    }
-    case StmtKind::kWith: {
-      const auto& node = static_cast<const WithStmt&>(stmt);
-      visit_names(node.targets, visit);
-      visit_names(node.values, visit);
-      visit_names(node.body, visit);
-      break;
-    }
-    case StmtKind::kBreak:
-    case StmtKind::kContinue: break;
-  }
-}
-
-void visit_names(const Stmts& body, const NameVisitor& visit) {
-  for (const StmtPtr& stmt : body) visit_names(*stmt, visit);
-}
 
 // Which of `names` the body reads without having written them before, in reading order.
 std::set<std::string> undeclared(const Stmts& body, std::set<std::string> names) {
@@ -220,7 +69,9 @@ struct Symbols {
     }
     return nullptr;
   }
-  Symbols* find_outside(const std::string& name) { return parent == nullptr ? nullptr : parent->find(name); }
+  Symbols* find_outside(const std::string& name) {
+    return parent == nullptr ? nullptr : parent->find(name);
+  }
 
   void load(const std::string& name) {
     if (find(name) == nullptr) loads[name] = {Load::Kind::kContext, nullptr};
@@ -229,7 +80,8 @@ struct Symbols {
     stores.insert(name);
     if (loads.count(name) > 0) return;
     Symbols* outside = find_outside(name);
-    loads[name] = outside != nullptr ? Load{Load::Kind::kAlias, outside} : Load{Load::Kind::kClear, nullptr};
+    loads[name] =
+        outside != nullptr ? Load{Load::Kind::kAlias, outside} : Load{Load::Kind::kClear, nullptr};
   }
   void declare_parameter(const std::string& name) {
     stores.insert(name);
@@ -249,8 +101,8 @@ struct Symbols {
     }
     for (const std::string& name : fresh) {
       Symbols* outside = find_outside(name);
-      loads[name] =
-          outside != nullptr ? Load{Load::Kind::kAlias, outside} : Load{Load::Kind::kContext, nullptr};
+      loads[name] = outside != nullptr ? Load{Load::Kind::kAlias, outside}
+                                       : Load{Load::Kind::kContext, nullptr};
     }
   }
 };
@@ -298,23 +150,38 @@ void collect_if(Symbols& symbols, const IfStmt& node) {
 
 void collect(Symbols& symbols, const Stmt& stmt) {
   switch (stmt.kind) {
-    case StmtKind::kOutput: collect(symbols, static_cast<const OutputStmt&>(stmt).parts); break;
-    case StmtKind::kFor: collect(symbols, static_cast<const ForStmt&>(stmt).iterable.get()); break;
-    case StmtKind::kIf: collect_if(symbols, static_cast<const IfStmt&>(stmt)); break;
+    case StmtKind::kOutput:
+      collect(symbols, static_cast<const OutputStmt&>(stmt).parts);
+      break;
+    case StmtKind::kFor:
+      collect(symbols, static_cast<const ForStmt&>(stmt).iterable.get());
+      break;
+    case StmtKind::kIf:
+      collect_if(symbols, static_cast<const IfStmt&>(stmt));
+      break;
     case StmtKind::kSet:
       collect(symbols, static_cast<const SetStmt&>(stmt).value.get());
       collect(symbols, static_cast<const SetStmt&>(stmt).target.get());
       break;
-    case StmtKind::kSetBlock: collect(symbols, static_cast<const SetBlockStmt&>(stmt).target.get()); break;
-    case StmtKind::kMacro: symbols.store(static_cast<const MacroStmt&>(stmt).macro.name); break;
-    case StmtKind::kCallBlock: collect(symbols, static_cast<const CallBlockStmt&>(stmt).call.get()); break;
+    case StmtKind::kSetBlock:
+      collect(symbols, static_cast<const SetBlockStmt&>(stmt).target.get());
+      break;
+    case StmtKind::kMacro:
+      symbols.store(static_cast<const MacroStmt&>(stmt).macro.name);
+      break;
+    case StmtKind::kCallBlock:
+      collect(symbols, static_cast<const CallBlockStmt&>(stmt).call.get());
+      break;
     case StmtKind::kFilterBlock:
       collect(symbols, static_cast<const FilterBlockStmt&>(stmt).filter.get());
       break;
-    case StmtKind::kWith: collect(symbols, static_cast<const WithStmt&>(stmt).values); break;
+    case StmtKind::kWith:
+      collect(symbols, static_cast<const WithStmt&>(stmt).values);
+      break;
     case StmtKind::kGeneration:
     case StmtKind::kBreak:
-    case StmtKind::kContinue: break;
+    case StmtKind::kContinue:
+      break;
   }
 }
 
@@ -328,8 +195,9 @@ void collect(Symbols& symbols, const Stmts& body) {
 struct Place {
   Symbols* symbols = nullptr;
   Unit* unit = nullptr;
-  bool in_loop = false;      // break and continue have something to act on
-  bool conditional = false;  // directly inside an if: unknown filters and tests fail when they are reached
+  bool in_loop = false;  // break and continue have something to act on
+  bool conditional =
+      false;  // directly inside an if: unknown filters and tests fail when they are reached
 };
 
 class Binder {
@@ -339,7 +207,8 @@ class Binder {
   void run() {
     check_names();
     if (!undeclared(tree_.body, {"self"}).empty()) {
-      throw SyntaxError(1, "the variable 'self' (a template's blocks) is not supported in chat templates");
+      throw SyntaxError(
+          1, "the variable 'self' (a template's blocks) is not supported in chat templates");
     }
     Unit unit{&tree_.function, nullptr, {}};
     Symbols symbols;
@@ -377,7 +246,8 @@ class Binder {
   }
 
   int context_name(const std::string& name) {
-    const auto [at, fresh] = context_index_.try_emplace(name, static_cast<int>(tree_.context_names.size()));
+    const auto [at, fresh] =
+        context_index_.try_emplace(name, static_cast<int>(tree_.context_names.size()));
     if (fresh) tree_.context_names.push_back(name);
     return at->second;
   }
@@ -387,8 +257,11 @@ class Binder {
       SlotLoad made;
       made.index = symbols.unit->slot(symbols.level, name);
       switch (load.kind) {
-        case Load::Kind::kParameter: continue;
-        case Load::Kind::kClear: made.action = SlotLoad::Action::kClear; break;
+        case Load::Kind::kParameter:
+          continue;
+        case Load::Kind::kClear:
+          made.action = SlotLoad::Action::kClear;
+          break;
         case Load::Kind::kContext:
           made.action = SlotLoad::Action::kContext;
           made.context = context_name(name);
@@ -405,7 +278,8 @@ class Binder {
   Slot resolve(const std::string& name, int line, const Place& place) const {
     Symbols* owner = place.symbols->find(name);
     if (owner == nullptr) {
-      throw SyntaxError(line, "the name '" + name + "' cannot be used here: jinja2 does not compile it");
+      throw SyntaxError(line,
+                        "the name '" + name + "' cannot be used here: jinja2 does not compile it");
     }
     return slot_of(name, owner, place.unit);
   }
@@ -423,10 +297,15 @@ class Binder {
         target.slot = resolve(target.name, target.line, place);
         return;
       }
-      case ExprKind::kConditional: place.conditional = true; break;
+      case ExprKind::kConditional:
+        place.conditional = true;
+        break;
       case ExprKind::kFilter:
-      case ExprKind::kTest: check_known(static_cast<const ApplyExpr&>(*expr), place); break;
-      default: break;
+      case ExprKind::kTest:
+        check_known(static_cast<const ApplyExpr&>(*expr), place);
+        break;
+      default:
+        break;
     }
     for_children(*expr, [&](const Expr* child) { bind(const_cast<Expr*>(child), place); });
   }
@@ -447,14 +326,22 @@ class Binder {
 
   void bind(Stmt& stmt, const Place& place) {
     switch (stmt.kind) {
-      case StmtKind::kOutput: bind(static_cast<OutputStmt&>(stmt).parts, place); break;
-      case StmtKind::kFor: bind_for(static_cast<ForStmt&>(stmt), place); break;
-      case StmtKind::kIf: bind_if(static_cast<IfStmt&>(stmt), place); break;
+      case StmtKind::kOutput:
+        bind(static_cast<OutputStmt&>(stmt).parts, place);
+        break;
+      case StmtKind::kFor:
+        bind_for(static_cast<ForStmt&>(stmt), place);
+        break;
+      case StmtKind::kIf:
+        bind_if(static_cast<IfStmt&>(stmt), place);
+        break;
       case StmtKind::kSet:
         bind(static_cast<SetStmt&>(stmt).value.get(), place);
         bind(static_cast<SetStmt&>(stmt).target.get(), place);
         break;
-      case StmtKind::kSetBlock: bind_set_block(static_cast<SetBlockStmt&>(stmt), place); break;
+      case StmtKind::kSetBlock:
+        bind_set_block(static_cast<SetBlockStmt&>(stmt), place);
+        break;
       case StmtKind::kMacro: {
         auto& node = static_cast<MacroStmt&>(stmt);
         bind_macro(node.macro, node.line, place);
@@ -481,12 +368,15 @@ class Binder {
         bind(node.filter.get(), inside);
         break;
       }
-      case StmtKind::kWith: bind_with(static_cast<WithStmt&>(stmt), place); break;
+      case StmtKind::kWith:
+        bind_with(static_cast<WithStmt&>(stmt), place);
+        break;
       case StmtKind::kBreak:
       case StmtKind::kContinue:
         if (!place.in_loop) {
-          throw SyntaxError(stmt.line, stmt.kind == StmtKind::kBreak ? "'break' outside loop"
-                                                                     : "'continue' not properly in loop");
+          throw SyntaxError(stmt.line, stmt.kind == StmtKind::kBreak
+                                           ? "'break' outside loop"
+                                           : "'continue' not properly in loop");
         }
         break;
     }
@@ -594,9 +484,10 @@ class Binder {
       if (!macro.names_caller) {
         declare("caller", macro.caller_slot);
       } else if (!caller_has_default(macro)) {
-        throw SyntaxError(line,
-                          "When defining macros or call blocks the special \"caller\" argument must be "
-                          "omitted or be given a default.");
+        throw SyntaxError(
+            line,
+            "When defining macros or call blocks the special \"caller\" argument must be "
+            "omitted or be given a default.");
       }
       macro.takes_caller = true;
     }
@@ -620,6 +511,8 @@ class Binder {
 
 }  // namespace
 
-void resolve_names(Tree& tree) { Binder(tree).run(); }
+void resolve_names(Tree& tree) {
+  Binder(tree).run();
+}
 
 }  // namespace headrace::jinja

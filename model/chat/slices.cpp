@@ -39,12 +39,14 @@ Picked pick(std::int64_t length, const SliceBounds& bounds) {
   picked.start = place(bounds.start, forward ? low : high);
   const std::int64_t stop = place(bounds.stop, forward ? high : low);
   if (forward && picked.start < stop) picked.count = (stop - picked.start - 1) / picked.step + 1;
-  if (!forward && stop < picked.start) picked.count = (picked.start - stop - 1) / (-picked.step) + 1;
+  if (!forward && stop < picked.start)
+    picked.count = (picked.start - stop - 1) / (-picked.step) + 1;
   return picked;
 }
 
 std::int64_t narrow(Int128 value) {
-  if (value > std::numeric_limits<std::int64_t>::max() || value < std::numeric_limits<std::int64_t>::min()) {
+  if (value > std::numeric_limits<std::int64_t>::max() ||
+      value < std::numeric_limits<std::int64_t>::min()) {
     throw RenderError("a range reaches beyond 64-bit integers");
   }
   return static_cast<std::int64_t>(value);
@@ -64,7 +66,8 @@ Value slice_text(Interpreter& interpreter, const Value& object, const SliceBound
     return interpreter.text(std::string(text.substr(begin, size)), source.markup);
   }
   std::vector<std::size_t> offsets;  // of every code point, and the end
-  for (std::size_t at = 0; at < source.text.size(); next_code_point(source.text, at)) offsets.push_back(at);
+  for (std::size_t at = 0; at < source.text.size(); next_code_point(source.text, at))
+    offsets.push_back(at);
   offsets.push_back(source.text.size());
   interpreter.charge(offsets.size());
   std::string out;
@@ -79,8 +82,10 @@ Value slice_text(Interpreter& interpreter, const Value& object, const SliceBound
 
 Value take_slice(Interpreter& interpreter, const Value& object, const SliceBounds& bounds) {
   switch (object.kind()) {
-    case Kind::kUndefined: throw_undefined(object);
-    case Kind::kString: return slice_text(interpreter, object, bounds);
+    case Kind::kUndefined:
+      throw_undefined(object);
+    case Kind::kString:
+      return slice_text(interpreter, object, bounds);
     case Kind::kList:
     case Kind::kTuple: {
       const Values& source = object.items();
@@ -90,7 +95,8 @@ Value take_slice(Interpreter& interpreter, const Value& object, const SliceBound
       for (std::int64_t i = 0; i < picked.count; ++i) {
         items.push_back(source[static_cast<std::size_t>(picked.start + i * picked.step)]);
       }
-      return object.is(Kind::kList) ? interpreter.list(std::move(items)) : interpreter.tuple(std::move(items));
+      return object.is(Kind::kList) ? interpreter.list(std::move(items))
+                                    : interpreter.tuple(std::move(items));
     }
     case Kind::kRange: {
       const auto& source = object.as<RangeObject>();
@@ -101,8 +107,10 @@ Value take_slice(Interpreter& interpreter, const Value& object, const SliceBound
       return interpreter.range(narrow(start), narrow(start + picked.count * step), narrow(step));
     }
     case Kind::kDict:
-    case Kind::kNamespace: throw RenderError("unhashable type: 'slice'");
-    default: throw RenderError(std::string("'") + type_name(object) + "' object is not subscriptable");
+    case Kind::kNamespace:
+      throw RenderError("unhashable type: 'slice'");
+    default:
+      throw RenderError(std::string("'") + type_name(object) + "' object is not subscriptable");
   }
 }
 

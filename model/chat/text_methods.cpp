@@ -39,7 +39,8 @@ std::vector<std::string_view> split_space(std::string_view text, std::int64_t ma
   return parts;
 }
 
-std::vector<std::string_view> split_space_from_right(std::string_view text, std::int64_t max_splits) {
+std::vector<std::string_view> split_space_from_right(std::string_view text,
+                                                     std::int64_t max_splits) {
   std::vector<std::string_view> parts;
   text = strip(text, Side::kRight);
   while (!text.empty()) {
@@ -62,7 +63,8 @@ std::vector<std::string_view> split_space_from_right(std::string_view text, std:
 
 }  // namespace
 
-std::string replace_text(Interpreter& interpreter, std::string_view text, const Replacement& replacement) {
+std::string replace_text(Interpreter& interpreter, std::string_view text,
+                         const Replacement& replacement) {
   const auto& [old, fresh, limit] = replacement;
   std::string out;
   std::size_t at = 0;
@@ -97,11 +99,13 @@ std::string replace_text(Interpreter& interpreter, std::string_view text, const 
   return out;
 }
 
-std::string justify(Interpreter& interpreter, std::string_view text, const Justification& justification) {
+std::string justify(Interpreter& interpreter, std::string_view text,
+                    const Justification& justification) {
   const std::int64_t padding = justification.width - count_code_points(text);
   if (padding <= 0) return std::string(text);
   std::size_t total = 0;
-  if (__builtin_mul_overflow(static_cast<std::size_t>(padding), justification.fill.size(), &total)) total = kNowhere / 2;
+  if (__builtin_mul_overflow(static_cast<std::size_t>(padding), justification.fill.size(), &total))
+    total = kNowhere / 2;
   interpreter.check_text(total + text.size());
   std::int64_t left = 0;
   if (justification.align == '>') left = padding;
@@ -139,7 +143,8 @@ std::vector<std::string_view> split_text(std::string_view text, const Splitting&
   if (separator.empty()) throw RenderError("empty separator");
   std::vector<std::string_view> parts;
   const auto more = [&] {
-    return splitting.max_splits < 0 || static_cast<std::int64_t>(parts.size()) < splitting.max_splits;
+    return splitting.max_splits < 0 ||
+           static_cast<std::int64_t>(parts.size()) < splitting.max_splits;
   };
   if (splitting.from_right) {
     while (more()) {
@@ -179,45 +184,78 @@ class TextCall {
 
   Value run() {
     switch (method_) {
-      case Method::kUpper: return no_arguments(), make(to_upper(text_));
-      case Method::kLower: return no_arguments(), make(to_lower(text_));
-      case Method::kTitle: return no_arguments(), make(to_title(text_));
-      case Method::kCapitalize: return no_arguments(), make(to_capitalized(text_));
-      case Method::kSwapCase: return no_arguments(), make(swap_case(text_));
-      case Method::kCasefold: return no_arguments(), make(fold_case(text_));
-      case Method::kStrip: return stripped(Side::kBoth);
-      case Method::kLstrip: return stripped(Side::kLeft);
-      case Method::kRstrip: return stripped(Side::kRight);
-      case Method::kSplit: return split(false);
-      case Method::kRsplit: return split(true);
-      case Method::kSplitLines: return lines();
-      case Method::kStartsWith: return affixed(true);
-      case Method::kEndsWith: return affixed(false);
-      case Method::kReplace: return replaced();
+      case Method::kUpper:
+        return no_arguments(), make(to_upper(text_));
+      case Method::kLower:
+        return no_arguments(), make(to_lower(text_));
+      case Method::kTitle:
+        return no_arguments(), make(to_title(text_));
+      case Method::kCapitalize:
+        return no_arguments(), make(to_capitalized(text_));
+      case Method::kSwapCase:
+        return no_arguments(), make(swap_case(text_));
+      case Method::kCasefold:
+        return no_arguments(), make(fold_case(text_));
+      case Method::kStrip:
+        return stripped(Side::kBoth);
+      case Method::kLstrip:
+        return stripped(Side::kLeft);
+      case Method::kRstrip:
+        return stripped(Side::kRight);
+      case Method::kSplit:
+        return split(false);
+      case Method::kRsplit:
+        return split(true);
+      case Method::kSplitLines:
+        return lines();
+      case Method::kStartsWith:
+        return affixed(true);
+      case Method::kEndsWith:
+        return affixed(false);
+      case Method::kReplace:
+        return replaced();
       case Method::kFind:
       case Method::kRfind:
       case Method::kIndex:
-      case Method::kRindex: return found();
-      case Method::kCount: return counted();
-      case Method::kJoin: return joined();
-      case Method::kFormat: return make(brace_format(interpreter_, {text_, self_.markup()}, arguments_));
-      case Method::kFormatMap: return format_map();
-      case Method::kCenter: return justified('^');
-      case Method::kLjust: return justified('<');
-      case Method::kRjust: return justified('>');
-      case Method::kZfill: return zero_filled();
-      case Method::kRemovePrefix: return without(true);
-      case Method::kRemoveSuffix: return without(false);
-      case Method::kPartition: return partitioned(false);
-      case Method::kRpartition: return partitioned(true);
-      case Method::kExpandTabs: return expanded();
-      case Method::kEscape: return no_arguments(), make(escape_html(text_));
-      default: return predicate();
+      case Method::kRindex:
+        return found();
+      case Method::kCount:
+        return counted();
+      case Method::kJoin:
+        return joined();
+      case Method::kFormat:
+        return make(brace_format(interpreter_, {text_, self_.markup()}, arguments_));
+      case Method::kFormatMap:
+        return format_map();
+      case Method::kCenter:
+        return justified('^');
+      case Method::kLjust:
+        return justified('<');
+      case Method::kRjust:
+        return justified('>');
+      case Method::kZfill:
+        return zero_filled();
+      case Method::kRemovePrefix:
+        return without(true);
+      case Method::kRemoveSuffix:
+        return without(false);
+      case Method::kPartition:
+        return partitioned(false);
+      case Method::kRpartition:
+        return partitioned(true);
+      case Method::kExpandTabs:
+        return expanded();
+      case Method::kEscape:
+        return no_arguments(), make(escape_html(text_));
+      default:
+        return predicate();
     }
   }
 
  private:
-  Bound bind(std::initializer_list<std::string_view> names) const { return {name_, arguments_, names}; }
+  Bound bind(std::initializer_list<std::string_view> names) const {
+    return {name_, arguments_, names};
+  }
   void no_arguments() const { bind({}); }
   Value make(std::string text) const { return interpreter_.text(std::move(text), self_.markup()); }
   Value make(std::string_view text) const { return make(std::string(text)); }
@@ -270,14 +308,17 @@ class TextCall {
     const auto [text, begin] = window(bound, 1);
     const auto matches = [&, part = text, outside = begin < 0](const Value& affix) {
       if (!affix.is(Kind::kString)) {
-        throw RenderError(std::string(name_) + " first arg must be str or a tuple of str, not " + type_name(affix));
+        throw RenderError(std::string(name_) + " first arg must be str or a tuple of str, not " +
+                          type_name(affix));
       }
       if (outside || affix.text().size() > part.size()) return false;
-      return (front ? part.substr(0, affix.text().size()) : part.substr(part.size() - affix.text().size())) ==
-             affix.text();
+      return (front ? part.substr(0, affix.text().size())
+                    : part.substr(part.size() - affix.text().size())) == affix.text();
     };
     const Value& affix = bound.required(0);
-    if (affix.is(Kind::kUndefined)) throw RenderError(std::string(name_) + " first arg must be str or a tuple of str, not Undefined");
+    if (affix.is(Kind::kUndefined))
+      throw RenderError(std::string(name_) +
+                        " first arg must be str or a tuple of str, not Undefined");
     if (!affix.is(Kind::kTuple)) return Value::boolean(matches(affix));
     interpreter_.charge_walk(affix);
     return Value::boolean(std::any_of(affix.items().begin(), affix.items().end(), matches));
@@ -287,7 +328,8 @@ class TextCall {
     const Bound bound = bind({"old", "new", "count"});
     const Value& fresh = bound.required(1);
     const std::string escaped = self_.markup() ? escape_value(fresh) : bound.string(1);
-    return make(replace_text(interpreter_, text_, {bound.string(0), escaped, bound.integer(2, -1)}));
+    return make(
+        replace_text(interpreter_, text_, {bound.string(0), escaped, bound.integer(2, -1)}));
   }
 
   Value found() const {
@@ -297,7 +339,8 @@ class TextCall {
     const auto [text, begin] = window(bound, 1);
     const std::size_t at = begin < 0 ? kNowhere : last ? text.rfind(part) : text.find(part);
     if (at != kNowhere) return Value::integer(begin + count_code_points(text.substr(0, at)));
-    if (method_ == Method::kIndex || method_ == Method::kRindex) throw RenderError("substring not found");
+    if (method_ == Method::kIndex || method_ == Method::kRindex)
+      throw RenderError("substring not found");
     return Value::integer(-1);
   }
 
@@ -308,7 +351,9 @@ class TextCall {
     if (begin < 0) return Value::integer(0);
     if (part.empty()) return Value::integer(count_code_points(text) + 1);
     std::int64_t count = 0;
-    for (std::size_t at = text.find(part); at != kNowhere; at = find_from(text, part, at + part.size())) ++count;
+    for (std::size_t at = text.find(part); at != kNowhere;
+         at = find_from(text, part, at + part.size()))
+      ++count;
     return Value::integer(count);
   }
 
@@ -319,7 +364,8 @@ class TextCall {
     Value item;
     for (std::int64_t i = 0; cursor.next(item); ++i) {
       if (!item.is(Kind::kString) && !self_.markup()) {
-        throw RenderError("sequence item " + std::to_string(i) + ": expected str instance, " + type_name(item) + " found");
+        throw RenderError("sequence item " + std::to_string(i) + ": expected str instance, " +
+                          type_name(item) + " found");
       }
       if (i > 0) out += text_;
       out += self_.markup() ? escape_value(item) : item.text();
@@ -342,7 +388,8 @@ class TextCall {
   Value justified(char align) const {
     const Bound bound = bind({"width", "fillchar"});
     const std::string_view fill = bound.string(1, " ");
-    if (count_code_points(fill) != 1) throw RenderError("The fill character must be exactly one character long");
+    if (count_code_points(fill) != 1)
+      throw RenderError("The fill character must be exactly one character long");
     return make(justify(interpreter_, text_, {bound.integer(0), fill, align}));
   }
 
@@ -350,7 +397,8 @@ class TextCall {
     const Bound bound = bind({"width"});
     const bool sign = !text_.empty() && (text_[0] == '+' || text_[0] == '-');
     const std::string_view rest = text_.substr(sign ? 1 : 0);
-    const std::string filled = justify(interpreter_, rest, {bound.integer(0) - (sign ? 1 : 0), "0", '>'});
+    const std::string filled =
+        justify(interpreter_, rest, {bound.integer(0) - (sign ? 1 : 0), "0", '>'});
     return make(std::string(text_.substr(0, sign ? 1 : 0)) + filled);
   }
 
@@ -359,7 +407,8 @@ class TextCall {
     const std::string& part = bound.string(0);
     if (part.size() > text_.size()) return self_;
     const std::size_t rest = text_.size() - part.size();
-    if (front) return text_.substr(0, part.size()) == part ? make(text_.substr(part.size())) : self_;
+    if (front)
+      return text_.substr(0, part.size()) == part ? make(text_.substr(part.size())) : self_;
     return text_.substr(rest) == part ? make(text_.substr(0, rest)) : self_;
   }
 
@@ -369,7 +418,8 @@ class TextCall {
     if (separator.empty()) throw RenderError("empty separator");
     const std::size_t at = from_right ? text_.rfind(separator) : text_.find(separator);
     if (at != kNowhere) {
-      return interpreter_.tuple({make(text_.substr(0, at)), make(separator), make(text_.substr(at + separator.size()))});
+      return interpreter_.tuple(
+          {make(text_.substr(0, at)), make(separator), make(text_.substr(at + separator.size()))});
     }
     if (from_right) return interpreter_.tuple({make_empty(), make_empty(), make(text_)});
     return interpreter_.tuple({make(text_), make_empty(), make_empty()});
@@ -441,18 +491,30 @@ class TextCall {
   Value predicate() const {
     no_arguments();
     switch (method_) {
-      case Method::kIsAlnum: return Value::boolean(all_of(is_alnum));
-      case Method::kIsAlpha: return Value::boolean(all_of(is_alpha));
-      case Method::kIsAscii: return Value::boolean(string_object(self_).ascii());
-      case Method::kIsDecimal: return Value::boolean(all_of(is_decimal));
-      case Method::kIsDigit: return Value::boolean(all_of(is_digit));
-      case Method::kIsNumeric: return Value::boolean(all_of(is_numeric));
-      case Method::kIsSpace: return Value::boolean(all_of(is_space));
-      case Method::kIsPrintable: return Value::boolean(text_.empty() || all_of(is_printable));
-      case Method::kIsLower: return Value::boolean(all_cased(is_lower));
-      case Method::kIsUpper: return Value::boolean(all_cased(is_upper));
-      case Method::kIsTitle: return Value::boolean(titled());
-      case Method::kIsIdentifier: return Value::boolean(identifier());
+      case Method::kIsAlnum:
+        return Value::boolean(all_of(is_alnum));
+      case Method::kIsAlpha:
+        return Value::boolean(all_of(is_alpha));
+      case Method::kIsAscii:
+        return Value::boolean(string_object(self_).ascii());
+      case Method::kIsDecimal:
+        return Value::boolean(all_of(is_decimal));
+      case Method::kIsDigit:
+        return Value::boolean(all_of(is_digit));
+      case Method::kIsNumeric:
+        return Value::boolean(all_of(is_numeric));
+      case Method::kIsSpace:
+        return Value::boolean(all_of(is_space));
+      case Method::kIsPrintable:
+        return Value::boolean(text_.empty() || all_of(is_printable));
+      case Method::kIsLower:
+        return Value::boolean(all_cased(is_lower));
+      case Method::kIsUpper:
+        return Value::boolean(all_cased(is_upper));
+      case Method::kIsTitle:
+        return Value::boolean(titled());
+      case Method::kIsIdentifier:
+        return Value::boolean(identifier());
       default:
         throw RenderError(std::string("the method ") + type_name(self_) + "." + std::string(name_) +
                           " is not supported in chat templates");
@@ -469,7 +531,8 @@ class TextCall {
 
 }  // namespace
 
-Value call_text_method(Interpreter& interpreter, const MethodObject& method, const Arguments& arguments) {
+Value call_text_method(Interpreter& interpreter, const MethodObject& method,
+                       const Arguments& arguments) {
   return TextCall(interpreter, method, arguments).run();
 }
 

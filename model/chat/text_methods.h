@@ -16,14 +16,16 @@ struct Replacement {
   std::int64_t count = -1;  // negative: all
 };
 /// str.replace. RenderError where the result would be too long.
-std::string replace_text(Interpreter& interpreter, std::string_view text, const Replacement& replacement);
+std::string replace_text(Interpreter& interpreter, std::string_view text,
+                         const Replacement& replacement);
 
 struct Justification {
   std::int64_t width = 0;  // code points
   std::string_view fill = " ";
   char align = '<';  // < > ^ as ljust, rjust, center
 };
-std::string justify(Interpreter& interpreter, std::string_view text, const Justification& justification);
+std::string justify(Interpreter& interpreter, std::string_view text,
+                    const Justification& justification);
 
 /// str.splitlines.
 std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends);
@@ -37,6 +39,7 @@ struct Splitting {
 std::vector<std::string_view> split_text(std::string_view text, const Splitting& splitting);
 
 /// Calls a method of str or Markup.
-Value call_text_method(Interpreter& interpreter, const MethodObject& method, const Arguments& arguments);
+Value call_text_method(Interpreter& interpreter, const MethodObject& method,
+                       const Arguments& arguments);
 
 }  // namespace headrace::jinja

@@ -11,9 +11,13 @@
 namespace headrace::jinja {
 namespace {
 
-bool continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U; }
+bool continuation(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U;
+}
 
-utf8proc_category_t category(CodePoint point) { return utf8proc_category(point); }
+utf8proc_category_t category(CodePoint point) {
+  return utf8proc_category(point);
+}
 
 const SpecialCasing* special_casing(CodePoint point) {
   if (point < kSpecialCasing.front().letter) return nullptr;
@@ -46,8 +50,10 @@ bool case_ignorable(CodePoint point) {
     case UTF8PROC_CATEGORY_ME:
     case UTF8PROC_CATEGORY_CF:
     case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_SK: return true;
-    default: break;
+    case UTF8PROC_CATEGORY_SK:
+      return true;
+    default:
+      break;
   }
   return point == '\'' || point == '.' || point == ':' || point == 0xB7 || point == 0x2018 ||
          point == 0x2019 || point == 0x2024 || point == 0x2027;
@@ -87,11 +93,16 @@ void append_lower(std::string& out, std::string_view text, std::size_t begin, st
 }
 
 bool all_ascii(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<signed char>(c) >= 0; });
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<signed char>(c) >= 0; });
 }
 
-char ascii_upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
-char ascii_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+char ascii_upper(char c) {
+  return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+}
+char ascii_lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
 
 }  // namespace
 
@@ -131,7 +142,8 @@ CodePoint next_code_point(std::string_view text, std::size_t& at) {
     return point;
   }
   if (lead < 0xF0) {
-    const CodePoint point = (lead & 0x0F) << 12 | (byte(at + 1) & 0x3F) << 6 | (byte(at + 2) & 0x3F);
+    const CodePoint point =
+        (lead & 0x0F) << 12 | (byte(at + 1) & 0x3F) << 6 | (byte(at + 2) & 0x3F);
     at += 3;
     return point;
   }
@@ -168,9 +180,11 @@ std::size_t byte_offset(std::string_view text, std::int64_t index) {
 }
 
 bool is_space(CodePoint point) {
-  if (point < 0x80) return point == ' ' || (point >= 9 && point <= 13) || (point >= 28 && point <= 31);
-  return point == 0x85 || point == 0xA0 || point == 0x1680 || (point >= 0x2000 && point <= 0x200A) ||
-         point == 0x2028 || point == 0x2029 || point == 0x202F || point == 0x205F || point == 0x3000;
+  if (point < 0x80)
+    return point == ' ' || (point >= 9 && point <= 13) || (point >= 28 && point <= 31);
+  return point == 0x85 || point == 0xA0 || point == 0x1680 ||
+         (point >= 0x2000 && point <= 0x200A) || point == 0x2028 || point == 0x2029 ||
+         point == 0x202F || point == 0x205F || point == 0x3000;
 }
 
 bool is_line_break(CodePoint point) {
@@ -184,30 +198,38 @@ bool is_alpha(CodePoint point) {
     case UTF8PROC_CATEGORY_LL:
     case UTF8PROC_CATEGORY_LT:
     case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO: return true;
-    default: return false;
+    case UTF8PROC_CATEGORY_LO:
+      return true;
+    default:
+      return false;
   }
 }
 
-bool is_decimal(CodePoint point) { return category(point) == UTF8PROC_CATEGORY_ND; }
+bool is_decimal(CodePoint point) {
+  return category(point) == UTF8PROC_CATEGORY_ND;
+}
 
 bool is_digit(CodePoint point) {
   const bool raised = point == 0xB2 || point == 0xB3 || point == 0xB9 || point == 0x2070 ||
                       (point >= 0x2074 && point <= 0x2079) || (point >= 0x2080 && point <= 0x2089);
-  const bool enclosed = (point >= 0x2460 && point <= 0x2468) || (point >= 0x2474 && point <= 0x247C) ||
-                        (point >= 0x2488 && point <= 0x2490) || point == 0x24EA ||
-                        (point >= 0x24F5 && point <= 0x24FD) || point == 0x24FF ||
-                        (point >= 0x2776 && point <= 0x277E) || (point >= 0x2780 && point <= 0x2788) ||
-                        (point >= 0x278A && point <= 0x2792);
+  const bool enclosed =
+      (point >= 0x2460 && point <= 0x2468) || (point >= 0x2474 && point <= 0x247C) ||
+      (point >= 0x2488 && point <= 0x2490) || point == 0x24EA ||
+      (point >= 0x24F5 && point <= 0x24FD) || point == 0x24FF ||
+      (point >= 0x2776 && point <= 0x277E) || (point >= 0x2780 && point <= 0x2788) ||
+      (point >= 0x278A && point <= 0x2792);
   return is_decimal(point) || raised || enclosed;
 }
 
 bool is_numeric(CodePoint point) {
   const utf8proc_category_t found = category(point);
-  return found == UTF8PROC_CATEGORY_ND || found == UTF8PROC_CATEGORY_NL || found == UTF8PROC_CATEGORY_NO;
+  return found == UTF8PROC_CATEGORY_ND || found == UTF8PROC_CATEGORY_NL ||
+         found == UTF8PROC_CATEGORY_NO;
 }
 
-bool is_alnum(CodePoint point) { return is_alpha(point) || is_numeric(point); }
+bool is_alnum(CodePoint point) {
+  return is_alpha(point) || is_numeric(point);
+}
 
 bool is_upper(CodePoint point) {
   return category(point) == UTF8PROC_CATEGORY_LU || (point >= 0x2160 && point <= 0x216F) ||
@@ -220,9 +242,13 @@ bool is_lower(CodePoint point) {
          (point >= 0x24D0 && point <= 0x24E9);
 }
 
-bool is_title(CodePoint point) { return category(point) == UTF8PROC_CATEGORY_LT; }
+bool is_title(CodePoint point) {
+  return category(point) == UTF8PROC_CATEGORY_LT;
+}
 
-bool is_cased(CodePoint point) { return is_upper(point) || is_lower(point) || is_title(point); }
+bool is_cased(CodePoint point) {
+  return is_upper(point) || is_lower(point) || is_title(point);
+}
 
 bool is_printable(CodePoint point) {
   if (point < 0x7F) return point >= ' ';
@@ -234,12 +260,16 @@ bool is_printable(CodePoint point) {
     case UTF8PROC_CATEGORY_CN:
     case UTF8PROC_CATEGORY_ZL:
     case UTF8PROC_CATEGORY_ZP:
-    case UTF8PROC_CATEGORY_ZS: return false;
-    default: return true;
+    case UTF8PROC_CATEGORY_ZS:
+      return false;
+    default:
+      return true;
   }
 }
 
-bool is_word(CodePoint point) { return point == '_' || is_alnum(point); }
+bool is_word(CodePoint point) {
+  return point == '_' || is_alnum(point);
+}
 
 bool is_identifier_start(CodePoint point) {
   return point == '_' || is_alpha(point) || category(point) == UTF8PROC_CATEGORY_NL;
@@ -251,8 +281,10 @@ bool is_identifier_part(CodePoint point) {
     case UTF8PROC_CATEGORY_MN:
     case UTF8PROC_CATEGORY_MC:
     case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_PC: return true;
-    default: return point == 0xB7;
+    case UTF8PROC_CATEGORY_PC:
+      return true;
+    default:
+      return point == 0xB7;
   }
 }
 

@@ -21,15 +21,15 @@ void append_code_point(std::string& out, CodePoint point);
 /// The byte offset of code point number `index` (clamped to the end).
 std::size_t byte_offset(std::string_view text, std::int64_t index);
 
-bool is_space(CodePoint point);      // str.isspace
-bool is_line_break(CodePoint point); // where str.splitlines breaks
-bool is_alpha(CodePoint point);      // str.isalpha
-bool is_decimal(CodePoint point);    // str.isdecimal
-bool is_digit(CodePoint point);      // str.isdigit
-bool is_numeric(CodePoint point);    // str.isnumeric
+bool is_space(CodePoint point);       // str.isspace
+bool is_line_break(CodePoint point);  // where str.splitlines breaks
+bool is_alpha(CodePoint point);       // str.isalpha
+bool is_decimal(CodePoint point);     // str.isdecimal
+bool is_digit(CodePoint point);       // str.isdigit
+bool is_numeric(CodePoint point);     // str.isnumeric
 bool is_alnum(CodePoint point);
 bool is_cased(CodePoint point);
-bool is_upper(CodePoint point);      // also titlecase letters count as cased, not as upper
+bool is_upper(CodePoint point);  // also titlecase letters count as cased, not as upper
 bool is_lower(CodePoint point);
 bool is_title(CodePoint point);
 bool is_printable(CodePoint point);  // repr() shows it as it is
@@ -39,13 +39,14 @@ bool is_identifier_part(CodePoint point);
 
 std::string to_upper(std::string_view text);
 std::string to_lower(std::string_view text);
-std::string to_title(std::string_view text);       // str.title
-std::string to_capitalized(std::string_view text); // str.capitalize
+std::string to_title(std::string_view text);        // str.title
+std::string to_capitalized(std::string_view text);  // str.capitalize
 std::string swap_case(std::string_view text);
 std::string fold_case(std::string_view text);
 
 enum class Side { kBoth, kLeft, kRight };
 /// Without the characters of `chars` (whitespace when absent) at its sides.
-std::string_view strip(std::string_view text, Side side, std::optional<std::string_view> chars = {});
+std::string_view strip(std::string_view text, Side side,
+                       std::optional<std::string_view> chars = {});
 
 }  // namespace headrace::jinja

@@ -71,20 +71,28 @@ bool equal_ranges(const RangeObject& a, const RangeObject& b) {
 template <typename T>
 bool apply(const T& a, const T& b, Order order) {
   switch (order) {
-    case Order::kLess: return a < b;
-    case Order::kLessEqual: return a <= b;
-    case Order::kGreater: return a > b;
-    case Order::kGreaterEqual: return a >= b;
+    case Order::kLess:
+      return a < b;
+    case Order::kLessEqual:
+      return a <= b;
+    case Order::kGreater:
+      return a > b;
+    case Order::kGreaterEqual:
+      return a >= b;
   }
   return false;
 }
 
 const char* order_text(Order order) {
   switch (order) {
-    case Order::kLess: return "<";
-    case Order::kLessEqual: return "<=";
-    case Order::kGreater: return ">";
-    case Order::kGreaterEqual: return ">=";
+    case Order::kLess:
+      return "<";
+    case Order::kLessEqual:
+      return "<=";
+    case Order::kGreater:
+      return ">";
+    case Order::kGreaterEqual:
+      return ">=";
   }
   return "";
 }
@@ -118,7 +126,8 @@ Value Value::big_integer(Int128 number) {
       number <= std::numeric_limits<std::int64_t>::max()) {
     return integer(static_cast<std::int64_t>(number));
   }
-  if (number > kMaxInteger || number < -kMaxInteger) throw RenderError("an integer has more than 126 bits");
+  if (number > kMaxInteger || number < -kMaxInteger)
+    throw RenderError("an integer has more than 126 bits");
   auto* big = new BigIntObject;
   big->value = number;
   return object(Kind::kBigInt, big);
@@ -133,28 +142,37 @@ Value Value::string(std::string text, bool markup) {
   return object(Kind::kString, made);
 }
 
-const std::string& Value::text() const { return static_cast<const StringObject*>(object_)->text; }
+const std::string& Value::text() const {
+  return static_cast<const StringObject*>(object_)->text;
+}
 bool Value::markup() const {
   return kind_ == Kind::kString && static_cast<const StringObject*>(object_)->markup;
 }
 const SequenceObject& Value::sequence() const {
   return *static_cast<const SequenceObject*>(object_);
 }
-const Values& Value::items() const { return sequence().items; }
-const DictObject& Value::dict() const { return *static_cast<const DictObject*>(object_); }
+const Values& Value::items() const {
+  return sequence().items;
+}
+const DictObject& Value::dict() const {
+  return *static_cast<const DictObject*>(object_);
+}
 
 void contain(Object& whole, const Value& part) {
   whole.depth = std::max(whole.depth, part.depth() + 1);
   whole.weight += part.weight();
   if (whole.depth > kMaxValueDepth) {
-    throw RenderError("a value is nested deeper than " + std::to_string(kMaxValueDepth) + " levels");
+    throw RenderError("a value is nested deeper than " + std::to_string(kMaxValueDepth) +
+                      " levels");
   }
   if (whole.weight > kMaxValueWeight) {
     throw RenderError("a value holds more than " + std::to_string(kMaxValueWeight) + " values");
   }
 }
 
-const StringObject& string_object(const Value& value) { return value.as<const StringObject>(); }
+const StringObject& string_object(const Value& value) {
+  return value.as<const StringObject>();
+}
 
 std::int64_t RangeObject::size() const {
   const Int128 distance = step > 0 ? Int128{stop} - start : Int128{start} - stop;
@@ -227,62 +245,102 @@ void DictObject::clear() {
 const char* type_name(const Value& value) {
   switch (value.kind()) {
     case Kind::kMissing:
-    case Kind::kUndefined: return "Undefined";
-    case Kind::kNone: return "NoneType";
-    case Kind::kBool: return "bool";
+    case Kind::kUndefined:
+      return "Undefined";
+    case Kind::kNone:
+      return "NoneType";
+    case Kind::kBool:
+      return "bool";
     case Kind::kInt:
-    case Kind::kBigInt: return "int";
-    case Kind::kFloat: return "float";
-    case Kind::kString: return value.markup() ? "Markup" : "str";
-    case Kind::kList: return "list";
-    case Kind::kTuple: return "tuple";
-    case Kind::kDict: return "dict";
+    case Kind::kBigInt:
+      return "int";
+    case Kind::kFloat:
+      return "float";
+    case Kind::kString:
+      return value.markup() ? "Markup" : "str";
+    case Kind::kList:
+      return "list";
+    case Kind::kTuple:
+      return "tuple";
+    case Kind::kDict:
+      return "dict";
     case Kind::kDictView:
       switch (value.as<DictViewObject>().part) {
-        case DictViewObject::Part::kKeys: return "dict_keys";
-        case DictViewObject::Part::kValues: return "dict_values";
-        case DictViewObject::Part::kItems: return "dict_items";
+        case DictViewObject::Part::kKeys:
+          return "dict_keys";
+        case DictViewObject::Part::kValues:
+          return "dict_values";
+        case DictViewObject::Part::kItems:
+          return "dict_items";
       }
       return "dict_items";
-    case Kind::kRange: return "range";
-    case Kind::kIterator: return value.as<IteratorObject>().type_name();
-    case Kind::kNamespace: return "Namespace";
-    case Kind::kFunction: return "function";
-    case Kind::kMethod: return "builtin_function_or_method";
-    case Kind::kMacro: return "Macro";
-    case Kind::kLoop: return "LoopContext";
-    case Kind::kCycler: return "Cycler";
-    case Kind::kJoiner: return "Joiner";
+    case Kind::kRange:
+      return "range";
+    case Kind::kIterator:
+      return value.as<IteratorObject>().type_name();
+    case Kind::kNamespace:
+      return "Namespace";
+    case Kind::kFunction:
+      return "function";
+    case Kind::kMethod:
+      return "builtin_function_or_method";
+    case Kind::kMacro:
+      return "Macro";
+    case Kind::kLoop:
+      return "LoopContext";
+    case Kind::kCycler:
+      return "Cycler";
+    case Kind::kJoiner:
+      return "Joiner";
   }
   return "object";
 }
 
 const char* owner_name(const Value& value) {
   switch (value.kind()) {
-    case Kind::kNone: return "None";
-    case Kind::kBool: return "bool object";
+    case Kind::kNone:
+      return "None";
+    case Kind::kBool:
+      return "bool object";
     case Kind::kInt:
-    case Kind::kBigInt: return "int object";
-    case Kind::kFloat: return "float object";
-    case Kind::kString: return value.markup() ? "markupsafe.Markup object" : "str object";
-    case Kind::kList: return "list object";
-    case Kind::kTuple: return "tuple object";
-    case Kind::kDict: return "dict object";
-    case Kind::kRange: return "range object";
-    case Kind::kNamespace: return "namespace object";
-    case Kind::kMacro: return "jinja2.runtime.Macro object";
-    case Kind::kLoop: return "jinja2.runtime.LoopContext object";
-    case Kind::kCycler: return "jinja2.utils.Cycler object";
-    case Kind::kJoiner: return "jinja2.utils.Joiner object";
-    case Kind::kIterator: return "generator object";
-    case Kind::kDictView: return "dict view object";
-    default: return "function object";
+    case Kind::kBigInt:
+      return "int object";
+    case Kind::kFloat:
+      return "float object";
+    case Kind::kString:
+      return value.markup() ? "markupsafe.Markup object" : "str object";
+    case Kind::kList:
+      return "list object";
+    case Kind::kTuple:
+      return "tuple object";
+    case Kind::kDict:
+      return "dict object";
+    case Kind::kRange:
+      return "range object";
+    case Kind::kNamespace:
+      return "namespace object";
+    case Kind::kMacro:
+      return "jinja2.runtime.Macro object";
+    case Kind::kLoop:
+      return "jinja2.runtime.LoopContext object";
+    case Kind::kCycler:
+      return "jinja2.utils.Cycler object";
+    case Kind::kJoiner:
+      return "jinja2.utils.Joiner object";
+    case Kind::kIterator:
+      return "generator object";
+    case Kind::kDictView:
+      return "dict view object";
+    default:
+      return "function object";
   }
 }
 
 namespace {
 
-Value make_undefined(UndefinedObject* made) { return Value::object(Kind::kUndefined, made); }
+Value make_undefined(UndefinedObject* made) {
+  return Value::object(Kind::kUndefined, made);
+}
 
 }  // namespace
 
@@ -330,17 +388,26 @@ bool truthy(const Value& value) {
   switch (value.kind()) {
     case Kind::kMissing:
     case Kind::kUndefined:
-    case Kind::kNone: return false;
+    case Kind::kNone:
+      return false;
     case Kind::kBool:
-    case Kind::kInt: return value.int_value() != 0;
-    case Kind::kFloat: return value.float_value() != 0.0;
-    case Kind::kString: return !value.text().empty();
+    case Kind::kInt:
+      return value.int_value() != 0;
+    case Kind::kFloat:
+      return value.float_value() != 0.0;
+    case Kind::kString:
+      return !value.text().empty();
     case Kind::kList:
-    case Kind::kTuple: return !value.items().empty();
-    case Kind::kDict: return !value.dict().entries.empty();
-    case Kind::kDictView: return !value.as<DictViewObject>().owner.dict().entries.empty();
-    case Kind::kRange: return value.as<RangeObject>().size() != 0;
-    default: return true;
+    case Kind::kTuple:
+      return !value.items().empty();
+    case Kind::kDict:
+      return !value.dict().entries.empty();
+    case Kind::kDictView:
+      return !value.as<DictViewObject>().owner.dict().entries.empty();
+    case Kind::kRange:
+      return value.as<RangeObject>().size() != 0;
+    default:
+      return true;
   }
 }
 
@@ -350,12 +417,17 @@ bool equal(const Value& a, const Value& b) {
   switch (a.kind()) {
     case Kind::kMissing:
     case Kind::kUndefined:
-    case Kind::kNone: return true;
-    case Kind::kString: return a.text() == b.text();
+    case Kind::kNone:
+      return true;
+    case Kind::kString:
+      return a.text() == b.text();
     case Kind::kList:
-    case Kind::kTuple: return a.identity() == b.identity() || equal_sequences(a.items(), b.items());
-    case Kind::kDict: return a.identity() == b.identity() || equal_dicts(a.dict(), b.dict());
-    case Kind::kRange: return equal_ranges(a.as<RangeObject>(), b.as<RangeObject>());
+    case Kind::kTuple:
+      return a.identity() == b.identity() || equal_sequences(a.items(), b.items());
+    case Kind::kDict:
+      return a.identity() == b.identity() || equal_dicts(a.dict(), b.dict());
+    case Kind::kRange:
+      return equal_ranges(a.as<RangeObject>(), b.as<RangeObject>());
     case Kind::kDictView: {
       const auto& left = a.as<DictViewObject>();
       const auto& right = b.as<DictViewObject>();
@@ -371,7 +443,8 @@ bool equal(const Value& a, const Value& b) {
       }
       return true;
     }
-    default: return a.identity() == b.identity();
+    default:
+      return a.identity() == b.identity();
   }
 }
 
@@ -385,13 +458,15 @@ bool hashable(const Value& value) {
   switch (value.kind()) {
     case Kind::kList:
     case Kind::kDict:
-    case Kind::kDictView: return false;
+    case Kind::kDictView:
+      return false;
     case Kind::kTuple:
       for (const Value& item : value.items()) {
         if (!hashable(item)) return false;
       }
       return true;
-    default: return true;
+    default:
+      return true;
   }
 }
 
@@ -399,8 +474,10 @@ std::size_t hash_of(const Value& value) {
   switch (value.kind()) {
     case Kind::kMissing:
     case Kind::kUndefined:
-    case Kind::kNone: return 0x5bd1e995U + static_cast<std::size_t>(value.kind());
-    case Kind::kString: return std::hash<std::string_view>{}(value.text());
+    case Kind::kNone:
+      return 0x5bd1e995U + static_cast<std::size_t>(value.kind());
+    case Kind::kString:
+      return std::hash<std::string_view>{}(value.text());
     case Kind::kList:
     case Kind::kDict:
     case Kind::kDictView:
@@ -410,7 +487,8 @@ std::size_t hash_of(const Value& value) {
       for (const Value& item : value.items()) seed = mix(seed, hash_of(item));
       return seed;
     }
-    case Kind::kRange: return static_cast<std::size_t>(value.as<RangeObject>().size());
+    case Kind::kRange:
+      return static_cast<std::size_t>(value.as<RangeObject>().size());
     default:
       return value.is_number() ? hash_number(value) : std::hash<const Object*>{}(value.identity());
   }
@@ -428,8 +506,9 @@ bool ordered(const Value& a, const Value& b, Order order) {
   if (a.kind() == b.kind() && (a.is(Kind::kList) || a.is(Kind::kTuple))) {
     return ordered_sequences(a.items(), b.items(), order);
   }
-  throw RenderError(std::string("'") + order_text(order) + "' not supported between instances of '" +
-                    type_name(a) + "' and '" + type_name(b) + "'");
+  throw RenderError(std::string("'") + order_text(order) +
+                    "' not supported between instances of '" + type_name(a) + "' and '" +
+                    type_name(b) + "'");
 }
 
 }  // namespace headrace::jinja

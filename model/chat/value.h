@@ -1,5 +1,5 @@
-// The values a chat template computes with: Python's, as far as jinja2's sandbox lets a template see
-// them. A Value is 16 bytes; text and containers are shared and immutable once built.
+// The values a chat template computes with: Python's, as far as jinja2's sandbox lets a template
+// see them. A Value is 16 bytes; text and containers are shared and immutable once built.
 #pragma once
 
 #include <cstdint>
@@ -48,8 +48,9 @@ enum class Kind : std::uint8_t {
   kJoiner,
 };
 
-/// What a Value points at. Reference counts are not atomic: a value belongs to one render. Constants of
-/// a program are shared between threads, so they are made immortal and their count is never written.
+/// What a Value points at. Reference counts are not atomic: a value belongs to one render.
+/// Constants of a program are shared between threads, so they are made immortal and their count is
+/// never written.
 class Object {
  public:
   Object() = default;
@@ -65,8 +66,10 @@ class Object {
   }
   void make_immortal() const { references_ = -1; }
 
-  int depth = 0;            // containers below this one; bounded, so that walking it cannot overflow the stack
-  std::int64_t weight = 1;  // values below this one, shared ones counted each time: the cost of a walk
+  int depth =
+      0;  // containers below this one; bounded, so that walking it cannot overflow the stack
+  std::int64_t weight =
+      1;  // values below this one, shared ones counted each time: the cost of a walk
 
  private:
   mutable int references_ = 0;
@@ -145,9 +148,9 @@ class Value {
 using Values = std::vector<Value>;
 
 struct StringObject : Object {
-  std::string text;       // UTF-8
-  std::int64_t length;    // code points
-  bool markup = false;    // markupsafe's Markup, made by the filters safe and escape
+  std::string text;     // UTF-8
+  std::int64_t length;  // code points
+  bool markup = false;  // markupsafe's Markup, made by the filters safe and escape
   bool ascii() const { return length == static_cast<std::int64_t>(text.size()); }
 };
 
@@ -157,10 +160,10 @@ struct BigIntObject : Object {
 
 /// What a lookup found nothing for, and the words jinja2 complains with when it is used.
 struct UndefinedObject : Object {
-  std::string hint;               // the whole message, or empty
-  const char* owner = nullptr;    // "dict object"; null for a plain variable
-  std::string name;               // of the variable or attribute, or the text of the element
-  bool is_element = false;        // looked up by something that is not a string
+  std::string hint;             // the whole message, or empty
+  const char* owner = nullptr;  // "dict object"; null for a plain variable
+  std::string name;             // of the variable or attribute, or the text of the element
+  bool is_element = false;      // looked up by something that is not a string
   std::string message() const;
 };
 
@@ -172,7 +175,7 @@ struct SequenceObject : Object {
 /// Insertion ordered; an index is built when linear search stops being cheap.
 struct DictObject : Object {
   std::vector<std::pair<Value, Value>> entries;
-  const Value* find(const Value& key) const;            // key must be hashable
+  const Value* find(const Value& key) const;  // key must be hashable
   const Value* find(std::string_view key) const;
   void set(Value key, Value value);
   void clear();
@@ -201,7 +204,8 @@ struct IteratorObject : Object {
   virtual const char* type_name() const { return "generator"; }
 };
 
-/// Mutable; kept until the end of the render, which clears it (namespaces may refer to each other in a circle).
+/// Mutable; kept until the end of the render, which clears it (namespaces may refer to each other
+/// in a circle).
 struct NamespaceObject : Object {
   DictObject attributes;
 };
@@ -240,8 +244,8 @@ std::size_t hash_of(const Value& value);  // RenderError for what cannot be hash
 enum class Order { kLess, kLessEqual, kGreater, kGreaterEqual };
 bool ordered(const Value& a, const Value& b, Order order);  // a < b, ... TypeErrors as RenderError
 
-Int128 integer_of(const Value& value);    // of kBool, kInt, kBigInt
-double number_of(const Value& value);     // of any number
+Int128 integer_of(const Value& value);  // of kBool, kInt, kBigInt
+double number_of(const Value& value);   // of any number
 
 /// Sets the depth and weight of something that holds `part`. RenderError beyond the bounds.
 void contain(Object& whole, const Value& part);

@@ -4,8 +4,8 @@
 
 #include "model/chat/arguments.h"
 #include "model/chat/filters.h"
-#include "model/chat/methods.h"
 #include "model/chat/method_names.h"
+#include "model/chat/methods.h"
 #include "model/chat/python_text.h"
 #include "model/chat/unicode.h"
 
@@ -21,33 +21,61 @@ bool plain(Interpreter& /*interpreter*/, const Value& value, const Arguments& ar
   return predicate(value);
 }
 
-bool is_defined(const Value& value) { return !value.is(Kind::kUndefined); }
-bool is_undefined(const Value& value) { return value.is(Kind::kUndefined); }
-bool is_none(const Value& value) { return value.is(Kind::kNone); }
-bool is_boolean(const Value& value) { return value.is(Kind::kBool); }
-bool is_true(const Value& value) { return value.is(Kind::kBool) && value.bool_value(); }
-bool is_false(const Value& value) { return value.is(Kind::kBool) && !value.bool_value(); }
-bool is_whole(const Value& value) { return value.is(Kind::kInt) || value.is(Kind::kBigInt); }
-bool is_float(const Value& value) { return value.is(Kind::kFloat); }
-bool is_any_number(const Value& value) { return value.is_number(); }
-bool is_string(const Value& value) { return value.is(Kind::kString); }
-bool is_mapping(const Value& value) { return value.is(Kind::kDict); }
-bool is_escaped(const Value& value) { return value.markup(); }
+bool is_defined(const Value& value) {
+  return !value.is(Kind::kUndefined);
+}
+bool is_undefined(const Value& value) {
+  return value.is(Kind::kUndefined);
+}
+bool is_none(const Value& value) {
+  return value.is(Kind::kNone);
+}
+bool is_boolean(const Value& value) {
+  return value.is(Kind::kBool);
+}
+bool is_true(const Value& value) {
+  return value.is(Kind::kBool) && value.bool_value();
+}
+bool is_false(const Value& value) {
+  return value.is(Kind::kBool) && !value.bool_value();
+}
+bool is_whole(const Value& value) {
+  return value.is(Kind::kInt) || value.is(Kind::kBigInt);
+}
+bool is_float(const Value& value) {
+  return value.is(Kind::kFloat);
+}
+bool is_any_number(const Value& value) {
+  return value.is_number();
+}
+bool is_string(const Value& value) {
+  return value.is(Kind::kString);
+}
+bool is_mapping(const Value& value) {
+  return value.is(Kind::kDict);
+}
+bool is_escaped(const Value& value) {
+  return value.markup();
+}
 
 // Has a length and items by index.
 bool is_sequence(const Value& value) {
   switch (value.kind()) {
-    case Kind::kUndefined: throw_undefined(value);
+    case Kind::kUndefined:
     case Kind::kString:
     case Kind::kList:
     case Kind::kTuple:
     case Kind::kDict:
-    case Kind::kRange: return true;
-    default: return false;
+    case Kind::kRange:
+      return true;
+    default:
+      return false;
   }
 }
 
-bool is_iterable(const Value& value) { return Cursor::iterable(value) || value.is(Kind::kLoop); }
+bool is_iterable(const Value& value) {
+  return Cursor::iterable(value) || value.is(Kind::kLoop);
+}
 
 bool is_callable(const Value& value) {
   switch (value.kind()) {
@@ -56,12 +84,15 @@ bool is_callable(const Value& value) {
     case Kind::kMethod:
     case Kind::kMacro:
     case Kind::kLoop:
-    case Kind::kJoiner: return true;
-    default: return false;
+    case Kind::kJoiner:
+      return true;
+    default:
+      return false;
   }
 }
 
-bool test_remainder(Interpreter& interpreter, const Value& value, const Value& divisor, std::int64_t wanted) {
+bool test_remainder(Interpreter& interpreter, const Value& value, const Value& divisor,
+                    std::int64_t wanted) {
   return equal(interpreter.binary(BinaryOperator::kModulo, value, divisor), Value::integer(wanted));
 }
 
