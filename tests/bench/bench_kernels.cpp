@@ -30,39 +30,23 @@ double measure_peak(DType dtype) {
   return dtype == DType::kBFloat16 ? std::max(fma, measure_bf16_dot_peak()) : fma;
 }
 
-struct Timing {
-  double best_seconds = 1e9;  // of one call
-  double median_of_peak = 0;  // time one call would take at the peak rate, over the time it took
-};
-
-// Several rounds of at least 10 ms. The clock of a core moves with its neighbours, so each round is
-// held against a peak measured right before and after it.
+// Best time of one call over many short rounds: on a shared machine some of them are undisturbed.
 template <class Call>
-Timing measure(DType dtype, double flops, Call call) {
-  Timing timing;
-  std::vector<double> ratios;
+double best_seconds(Call call) {
+  double best = 1e9;
   int calls = 1;
-  while (ratios.size() < 5) {
-    const double before = measure_peak(dtype);
+  for (int round = 0; round < 25;) {
     const auto begin = Clock::now();
     for (int i = 0; i < calls; ++i) call();
     const double seconds = seconds_since(begin);
-    if (seconds < 0.01) {
+    if (seconds < 0.002) {
       calls *= 2;
       continue;
     }
-    const double peak = 0.5 * (before + measure_peak(dtype));
-    timing.best_seconds = std::min(timing.best_seconds, seconds / calls);
-    ratios.push_back(1e-9 * flops * calls / seconds / peak);
+    best = std::min(best, seconds / calls);
+    ++round;
   }
-  std::sort(ratios.begin(), ratios.end());
-  timing.median_of_peak = ratios[ratios.size() / 2];
-  return timing;
-}
-
-template <class Call>
-double best_seconds(Call call) {
-  return measure(DType::kFloat32, 0.0, call).best_seconds;
+  return best;
 }
 
 void fill(const Buffer& buffer, DType dtype) {
@@ -112,26 +96,28 @@ void bench_product(Ops& ops, const ProductShape& shape, int threads) {
   const Buffer x(static_cast<std::size_t>(512 * shape.k) * dtype_bytes(ops.compute_dtype()));
   fill(x, ops.compute_dtype());
   const Buffer out(static_cast<std::size_t>(512 * shape.n) * 4);
-  std::printf("(%4ld,%5ld)", static_cast<long>(shape.k), static_cast<long>(shape.n));
+  std::vector<double> rates;
+  double peak = measure_peak(ops.compute_dtype());
   std::size_t next = 0;
   for (const std::int64_t m : kRows) {
-    const double flops = 2.0 * static_cast<double>(m * shape.n * shape.k);
-    const Timing timing = measure(ops.compute_dtype(), flops, [&] {
+    const double seconds = best_seconds([&] {
       ops.matmul({out.data(), m, shape.n, DType::kFloat32},
                  {x.data(), m, shape.k, ops.compute_dtype()}, *matrices[next], nullptr);
       next = (next + 1) % matrices.size();
     });
-    std::printf(" %4.0f/%3.0f", 1e-9 * flops / timing.best_seconds,
-                100 * timing.median_of_peak / threads);
+    rates.push_back(2e-9 * static_cast<double>(m * shape.n * shape.k) / seconds);
+    peak = std::max(peak, measure_peak(ops.compute_dtype()));
   }
-  std::printf("\n");
+  std::printf("(%4ld,%5ld)", static_cast<long>(shape.k), static_cast<long>(shape.n));
+  for (const double rate : rates) {
+    std::printf(" %4.0f/%3.0f", rate, 100 * rate / (threads * peak));
+  }
+  std::printf("  of %.0f\n", threads * peak);
 }
 
 void bench_products(Ops& ops, int threads) {
-  std::printf("\n%s products, GFLOP/s / %% of the peak (one core now: %.0f); columns: rows\n",
-              std::string(dtype_name(ops.compute_dtype())).c_str(),
-              measure_peak(ops.compute_dtype()));
-  std::printf("            ");
+  std::printf("\n%s products, GFLOP/s / %% of the peak; columns: rows\n            ",
+              std::string(dtype_name(ops.compute_dtype())).c_str());
   for (const std::int64_t m : kRows) std::printf(" %8ld", static_cast<long>(m));
   std::printf("\n");
   for (const ProductShape& shape : kShapes) bench_product(ops, shape, threads);
