@@ -28,6 +28,20 @@ std::uint64_t hash_of_unnamed(std::int64_t ordinal) {
   throw std::invalid_argument(fmt::format("{} line {}: {}", path.string(), line, why));
 }
 
+/// Deeper than any answer; comparing and printing a value recurse.
+constexpr int kMaxDepth = 128;
+
+/// A discarded value where the text is not JSON or is nested too deeply.
+json parse_line(const std::string& text) {
+  bool too_deep = false;
+  const auto keep = [&](int depth, json::parse_event_t, const json&) {
+    too_deep = too_deep || depth > kMaxDepth;
+    return !too_deep;
+  };
+  json line = json::parse(text, keep, /*allow_exceptions=*/false);
+  return too_deep ? json(json::value_t::discarded) : line;
+}
+
 bool is_output_line(const json& line) {
   const auto id = line.find("custom_id");
   if (id == line.end() || !(id->is_string() || id->is_null())) return false;
@@ -76,8 +90,10 @@ std::optional<Answer> AnswersFile::read_line() {
     answer.line_number = line_number_;
     position_ += text.size() + 1;
     if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
-    answer.line = json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (answer.line.is_discarded()) refuse(path_, line_number_, "valid JSON is expected");
+    answer.line = parse_line(text);
+    if (answer.line.is_discarded()) {
+      refuse(path_, line_number_, "valid JSON, nested at most 128 deep, is expected");
+    }
     if (!is_output_line(answer.line)) {
       refuse(path_, line_number_, "an output line with custom_id and response is expected");
     }

@@ -60,6 +60,8 @@ class Comparer {
   void logprobs(const json& a, const json& b, const std::string& where);
   bool logprob(const json* a, const json* b, const std::string& where);
   bool alternatives(const json* a, const json* b, const std::string& where);
+  void prompt_logprobs(const json& a, const json& b, const std::string& where);
+  bool within_tolerance(const json& a, const json& b);
   void other_fields(const json& a, const json& b, const std::set<std::string>& handled,
                     const std::string& where);
   /// Both values where both lines have the field; notes it where only one has.
@@ -232,7 +234,11 @@ void Comparer::choice(const json& a, const json& b, const std::string& where) {
     differ(DifferenceKind::kFinishReason, where, shortened(va), shortened(vb));
   }
   if (both(a, b, "logprobs", va, vb)) logprobs(*va, *vb, where);
-  other_fields(a, b, {"index", "token_ids", "text", "message", "finish_reason", "logprobs"}, where);
+  if (both(a, b, "prompt_logprobs", va, vb)) prompt_logprobs(*va, *vb, where);
+  other_fields(
+      a, b,
+      {"index", "token_ids", "text", "message", "finish_reason", "logprobs", "prompt_logprobs"},
+      where);
   if (message_a != nullptr && message_b != nullptr) {
     other_fields(*message_a, *message_b, {"content"}, where + ", message");
   }
@@ -336,6 +342,31 @@ bool Comparer::alternatives(const json* a, const json* b, const std::string& whe
            std::to_string(map_a.size()), std::to_string(map_b.size()));
   }
   return false;
+}
+
+/// A list with, for each position, null or an object of {logprob, rank, ...} by token id.
+void Comparer::prompt_logprobs(const json& a, const json& b, const std::string& where) {
+  const bool lists = a.is_array() && b.is_array() && a.size() == b.size();
+  for (std::size_t i = 0; lists && i < a.size(); ++i) {
+    if (within_tolerance(a[i], b[i])) continue;
+    differ(DifferenceKind::kLogprobs, fmt::format("{}, prompt token {}", where, i),
+           shortened(&a[i]), shortened(&b[i]));
+    return;
+  }
+  if (!lists)
+    differ(DifferenceKind::kLogprobs, where + ", prompt_logprobs", shortened(&a), shortened(&b));
+}
+
+/// Of the tokens that both list; with a tolerance, close ones may change places and drop out.
+bool Comparer::within_tolerance(const json& a, const json& b) {
+  if (tolerance_ == 0.0 || !a.is_object() || !b.is_object()) return a == b;
+  return std::all_of(a.items().begin(), a.items().end(), [&](const auto& item) {
+    const json* x = member(item.value(), "logprob");
+    const json* other = member(b, item.key());
+    const json* y = other == nullptr ? nullptr : member(*other, "logprob");
+    if (x == nullptr || y == nullptr || !x->is_number() || !y->is_number()) return true;
+    return std::abs(x->get<double>() - y->get<double>()) <= tolerance_;
+  });
 }
 
 /// Every remaining field that both have. Listed only where nothing else differs: counts and the

@@ -12,6 +12,7 @@
 #include "launch/commands.h"
 #include "launch/exit_codes.h"
 #include "launch/options.h"
+#include "runtime/job/json_line.h"
 
 namespace headrace {
 namespace {
@@ -60,8 +61,8 @@ std::optional<ordered_json> first_object(const std::string& path) {
       line.clear();
     }
   }
-  auto object = ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object()) return std::nullopt;
+  ordered_json object;
+  if (!parse_json_line(line, object).empty() || !object.is_object()) return std::nullopt;
   return object;
 }
 

@@ -225,6 +225,22 @@ TEST_F(CompareTest, ChatLogprobsAndAlternativesAreCompared) {
   EXPECT_TRUE(compare({line(-1.0, "u")}, {line(-1.0, "v")}, 0.1).equal());
 }
 
+TEST_F(CompareTest, PromptLogprobsAreComparedWithinTheTolerance) {
+  const auto line = [](double logprob, const char* second) {
+    json l = completion("x", "a");
+    choice(l)["prompt_logprobs"] = json::array(
+        {nullptr,
+         {{"5", {{"logprob", logprob}, {"rank", 1}}}, {second, {{"logprob", -3.0}, {"rank", 2}}}}});
+    return l;
+  };
+  const auto c = compare({line(-1.0, "6")}, {line(-1.25, "6")});
+  EXPECT_EQ(c.listed.at(0).difference.where, "choice 0, prompt token 1");
+  EXPECT_EQ(c.listed.at(0).difference.kind, DifferenceKind::kLogprobs);
+  EXPECT_FALSE(compare({line(-1.0, "6")}, {line(-1.0, "7")}).equal());
+  EXPECT_FALSE(compare({line(-1.0, "6")}, {line(-1.25, "7")}, 0.2).equal());
+  EXPECT_TRUE(compare({line(-1.0, "6")}, {line(-1.25, "7")}, 0.25).equal());
+}
+
 TEST_F(CompareTest, LogprobsOfOneFileOnlyAreNotedButNotADifference) {
   const auto c = compare({with_logprobs(completion("x", "a"), {-1.0})}, {completion("x", "a")});
   EXPECT_TRUE(c.equal());
@@ -267,7 +283,13 @@ TEST_F(CompareTest, WhatIsNoOutputIsRefusedByFileAndLine) {
     }
     return std::string("accepted");
   };
-  EXPECT_NE(refusal("{\"custom_id\":").find("line 1: valid JSON is expected"), std::string::npos);
+  EXPECT_NE(refusal("{\"custom_id\":").find("line 1: valid JSON, nested"), std::string::npos);
+  EXPECT_NE(refusal(std::string(1'000'000, '[') + "\n").find("line 1: valid JSON"),
+            std::string::npos);
+  const std::string deep = std::string(500, '[') + std::string(500, ']');
+  EXPECT_NE(
+      refusal(R"({"custom_id":"x","response":{"body":)" + deep + "}}\n").find("nested at most"),
+      std::string::npos);
   EXPECT_NE(refusal("[1]\n").find("line 1: an output line"), std::string::npos);
   EXPECT_NE(refusal(completion("x", "a").dump() + "\n\n{\"prompt\":\"p\"}\n").find("line 3"),
             std::string::npos);
@@ -294,6 +316,21 @@ TEST_F(CompareTest, AnUnfinishedJobIsNamed) {
   } catch (const std::invalid_argument& e) {
     EXPECT_NE(std::string(e.what()).find("is not finished"), std::string::npos) << e.what();
   }
+}
+
+TEST_F(CompareTest, SpeedComesFromTheSummaries) {
+  options_.files = {write("a", lines({completion("x", "a")})),
+                    write("b", lines({completion("x", "b")}))};
+  const auto summary = [](double rate) {
+    return json({{"wall_s", 2.0}, {"output_tokens_per_s", rate}}).dump();
+  };
+  write("a.summary.json", summary(100.0));
+  EXPECT_EQ(comparison_text(compare_outputs(options_), options_).find("speed"), std::string::npos);
+  write("b.summary.json", summary(150.0));
+  const std::string text = comparison_text(compare_outputs(options_), options_);
+  EXPECT_NE(text.find("B / A = 1.50"), std::string::npos) << text;
+  write("b.summary.json", "{");
+  EXPECT_FALSE(compare_outputs(options_).b.speed.has_value());
 }
 
 TEST_F(CompareTest, EmptyOutputsAreEqual) {
