@@ -53,9 +53,11 @@ void expect_same(const Json& wanted, const Json& got, const std::string& what) {
   } else {
     ASSERT_TRUE(got.contains("failed")) << what << "\n" << got;
     const std::string message = got["failed"].get<std::string>();
-    if (key == "raised") EXPECT_EQ(message, value) << what;
-    if (key == "undefined")
+    if (key == "raised") {
+      EXPECT_EQ(message, value) << what;
+    } else if (key == "undefined") {
       EXPECT_TRUE(ends_with(message, ": " + value)) << what << "\n" << message << "\n" << value;
+    }
   }
 }
 
