@@ -198,6 +198,26 @@ void read_side_files(const std::filesystem::path& directory, TokenizerParts& par
   read_template_files(directory, parts);
 }
 
+// Tokens with a role are special, whether or not the list of added tokens says so, as transformers has
+// it. One that the vocabulary lacks has no id that a model was trained with, and stays a mere text.
+void make_roles_special(TokenizerParts& parts) {
+  for (const auto& [role, text] : parts.special_texts) {
+    const std::string& content = text;
+    const auto known = std::find_if(parts.added.begin(), parts.added.end(),
+                                    [&content](const AddedToken& t) { return t.content == content; });
+    const TokenId id = parts.vocabulary->find_or(content, -1);
+    if (known != parts.added.end()) {
+      known->special = true;
+    } else if (id >= 0 && !content.empty()) {
+      AddedToken token;
+      token.id = id;
+      token.content = content;
+      token.special = true;
+      parts.added.push_back(std::move(token));
+    }
+  }
+}
+
 }  // namespace
 
 TokenizerParts read_hugging_face_tokenizer(const std::filesystem::path& directory) {
@@ -223,7 +243,10 @@ TokenizerParts read_hugging_face_tokenizer(const std::filesystem::path& director
   const auto decoder = root.find("decoder");
   parts.decoder = decoder ? parse_decoder(*decoder) : joining_decoder();
   read_side_files(directory, parts);
-  parts.fingerprint = fingerprint_of(file.tree.dump(), file.vocabulary, file.merges);
+  make_roles_special(parts);
+  std::string description = file.tree.dump();
+  for (const auto& [role, text] : parts.special_texts) description += '\0' + role + '=' + text;
+  parts.fingerprint = fingerprint_of(description, file.vocabulary, file.merges);
   return parts;
 }
 

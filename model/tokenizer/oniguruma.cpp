@@ -6,7 +6,9 @@
 #include <array>
 #include <cctype>
 #include <optional>
+#include <span>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -45,23 +47,26 @@ std::optional<std::uint32_t> category_mask(std::string_view name) {
   return mask == 0 ? std::nullopt : std::optional(mask);
 }
 
-// Class items for every code point of which accepts() is true.
+constexpr std::array<CodeRange, 2> kAllCharacters = {{{0, 0xD7FF}, {0xE000, 0x10FFFF}}};
+
+// Class items for every character of the ranges of which accepts() is true.
 template <class Accepts>
-std::string range_items(Accepts accepts) {
+std::string range_items(std::span<const CodeRange> ranges, Accepts accepts) {
   std::string items;
-  for (char32_t c = 0; c < 0x110000; ++c) {
-    if ((c >= 0xD800 && c <= 0xDFFF) || !accepts(c)) continue;
-    const char32_t first = c;
-    while (c + 1 < 0x110000 && c + 1 != 0xD800 && accepts(c + 1)) ++c;
-    items += fmt::format("\\x{{{:X}}}-\\x{{{:X}}}", static_cast<std::uint32_t>(first),
-                         static_cast<std::uint32_t>(c));
+  for (const CodeRange& range : ranges) {
+    for (std::uint32_t c = range.first; c <= range.last; ++c) {
+      if (!accepts(static_cast<char32_t>(c))) continue;
+      const std::uint32_t first = c;
+      while (c < range.last && accepts(static_cast<char32_t>(c + 1))) ++c;
+      items += fmt::format("\\x{{{:X}}}-\\x{{{:X}}}", first, c);
+    }
   }
   return items;
 }
 
 // What PCRE2's own table may lack of these categories.
 std::string newer_items(std::uint32_t mask) {
-  return range_items([mask](char32_t c) { return is_newer_than_pcre(c) && is_any(c, mask); });
+  return range_items(newer_than_pcre(), [mask](char32_t c) { return is_any(c, mask); });
 }
 
 class Translator {
@@ -256,13 +261,12 @@ class Translator {
   }
 
   static std::string word_items() {
+    static constexpr std::uint32_t kPlain =
+        kLetter | kMark | bits(Category::kNd) | bits(Category::kNl) | bits(Category::kPc);
     static const std::string items =
-        "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}" + range_items([](char32_t c) {
-          return is_regex_word(c) &&
-                 (is_newer_than_pcre(c) ||
-                  !is_any(c, kLetter | kMark | bits(Category::kNd) | bits(Category::kNl) |
-                                 bits(Category::kPc)));
-        });
+        "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}" + newer_items(kPlain) +
+        range_items(kAllCharacters,
+                    [](char32_t c) { return is_regex_word(c) && !is_any(c, kPlain); });
     return items;
   }
 
@@ -308,14 +312,14 @@ class Translator {
     } else if (letter == 's') {
       out_ += fmt::format("\\S\\x{{{:X}}}", static_cast<std::uint32_t>(kMongolianVowelSeparator));
     } else if (letter == 'w') {
-      out_ += range_items([](char32_t c) { return !is_regex_word(c); });
+      out_ += range_items(kAllCharacters, [](char32_t c) { return !is_regex_word(c); });
     } else if (letter == 'h') {
       out_ += "\\x{0}-/:-@G-`g-\\x{10FFFF}";
     } else if (letter == 'p' && !property_mask_) {
       out_ += "\\P" + escape.items.substr(2);
     } else {
       const std::uint32_t mask = letter == 'd' ? bits(Category::kNd) : *property_mask_;
-      out_ += range_items([mask](char32_t c) { return !is_any(c, mask); });
+      out_ += range_items(kAllCharacters, [mask](char32_t c) { return !is_any(c, mask); });
     }
   }
 

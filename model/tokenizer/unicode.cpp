@@ -6,16 +6,10 @@
 #include <iterator>
 #include <memory>
 #include <new>
-#include <span>
 #include <vector>
 
 namespace headrace {
 namespace {
-
-struct CodeRange {
-  std::uint32_t first;
-  std::uint32_t last;
-};
 
 struct CaseRun {
   std::uint32_t first;
@@ -215,7 +209,7 @@ bool is_regex_word(char32_t c) {
   return (is_any(c, kWord) && !contains(kRegexWordMissing, c)) || contains(kRegexWordExtra, c);
 }
 
-bool is_newer_than_pcre(char32_t c) { return contains(kNewerThanPcre, c); }
+std::span<const CodeRange> newer_than_pcre() { return kNewerThanPcre; }
 
 bool is_stripped_mark(char32_t c) {
   return (is_any(c, kMark) && !contains(kStrippedMissing, c)) || contains(kStrippedExtra, c);

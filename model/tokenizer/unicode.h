@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -94,8 +95,14 @@ bool is_numeric(char32_t c);      // for the digits pre-tokenizer
 bool is_punctuation(char32_t c);  // for the punctuation and BERT pre-tokenizers
 bool is_word(char32_t c);         // \w of the whitespace pre-tokenizer and of single-word tokens
 bool is_regex_word(char32_t c);   // \w of the regular expressions
-bool is_newer_than_pcre(char32_t c);  // assigned after the Unicode version that PCRE2 may carry
 bool is_stripped_mark(char32_t c);  // what StripAccents removes
+
+struct CodeRange {
+  std::uint32_t first;
+  std::uint32_t last;
+};
+/// Code points assigned after the Unicode version that PCRE2 may carry.
+std::span<const CodeRange> newer_than_pcre();
 
 void append_lowercase(std::string& out, char32_t c);
 
