@@ -39,7 +39,8 @@ class Checkpoint {
   virtual const std::vector<TensorInfo>& tensors() const = 0;
   virtual bool has(std::string_view name) const = 0;
 
-  /// bfloat16 when all weights are 16-bit or quantised, float32 otherwise: what --dtype auto means.
+  /// bfloat16 when all matrices are 16-bit or quantised, float32 otherwise: what --dtype auto
+  /// means.
   virtual DType preferred_dtype() const = 0;
 
   /// Reads rows [begin, end) of a tensor as float32 into out (room for (end - begin) * cols

@@ -98,7 +98,7 @@ void FileCheckpoint::check_tensor(const StoredTensor& tensor,
   if (tensor.type == nullptr) {
     throw std::invalid_argument(fmt::format("{}: tensor {} has the type {}; supported: {}", where,
                                             in_quotes(tensor.file_name),
-                                            in_quotes(tensor.type_name), stored_type_names()));
+                                            in_quotes(tensor.type_name), parts_.types));
   }
 }
 

@@ -30,6 +30,7 @@ struct StoredTensor {
 struct FileCheckpointParts {
   std::string format;       // "safetensors" or "gguf"
   std::string config_name;  // what the shapes follow from, for messages: "config.json"
+  std::string_view types;   // that this format's tensors may have, for messages
   std::string config_text;  // of config.json; empty for GGUF, whose header holds it
   std::string generation_config;
   ModelConfig config;

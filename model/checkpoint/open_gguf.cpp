@@ -73,6 +73,7 @@ std::unique_ptr<Checkpoint> open_gguf(const std::filesystem::path& path) {
   FileCheckpointParts parts;
   parts.format = "gguf";
   parts.config_name = "the metadata";
+  parts.types = stored_type_names();
   parts.config = family.from_gguf(gguf);
   for (const std::filesystem::path& name : gguf.files()) parts.files.emplace_back(name);
   parts.header_bytes = gguf.header_bytes();

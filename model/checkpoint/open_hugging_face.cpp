@@ -25,7 +25,7 @@ constexpr std::string_view kConfig = "config.json";
 constexpr std::string_view kSingle = "model.safetensors";
 constexpr std::string_view kIndex = "model.safetensors.index.json";
 constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{4} << 20;  // real ones have a few KB
-constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{64} << 20;  // 9 MB for 90,000 tensors
+constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{32} << 20;  // 9 MB for 90,000 tensors
 
 [[noreturn]] void fail(const fs::path& path, const std::string& what) {
   throw std::invalid_argument(fmt::format("{}: {}", path.string(), what));
@@ -182,6 +182,7 @@ std::unique_ptr<Checkpoint> open_hugging_face(const fs::path& directory) {
   FileCheckpointParts parts;
   parts.format = "safetensors";
   parts.config_name = kConfig;
+  parts.types = "F32, F16, BF16";
   parts.config = family.from_config_json(config);
   parts.config_text = read_text(config_path, kMaxConfigBytes);
   parts.generation_config = optional_text(directory / "generation_config.json");

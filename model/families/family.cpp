@@ -20,6 +20,7 @@ constexpr std::array kFamilies{
 // "LlamaForCausalLM, ...": one name of every family.
 std::string supported(std::string_view Family::*name) {
   std::vector<std::string_view> names;
+  names.reserve(kFamilies.size());
   for (const Family* family : kFamilies) names.push_back(family->*name);
   return fmt::format("{}", fmt::join(names, ", "));
 }

@@ -259,21 +259,21 @@ TEST(Checkpoint, SplitGgufIsOneModel) {
 // tie_word_embeddings says one thing, the tensors in the file another: transformers' rules.
 TEST(Checkpoint, HeadIsTiedAsTransformersTiesIt) {
   struct Case {
-    const char* tie;  // null: the key is absent
+    const char* tie;    // null: the key is absent
+    const char* error;  // null: accepted
     bool has_embedding;
     bool has_head;
-    const char* error;  // null: accepted
     bool tied;
   };
   const Case cases[] = {
-      {"true", true, false, nullptr, true},
-      {"true", true, true, nullptr, false},
-      {"true", false, true, nullptr, true},
-      {"true", false, false, "tensor \"model.embed_tokens.weight\" is missing", false},
-      {"false", true, true, nullptr, false},
-      {"false", true, false, "tie_word_embeddings is false or absent", false},
-      {nullptr, true, true, nullptr, false},
-      {nullptr, true, false, "tie_word_embeddings is false or absent", false},
+      {"true", nullptr, true, false, true},
+      {"true", nullptr, true, true, false},
+      {"true", nullptr, false, true, true},
+      {"true", "tensor \"model.embed_tokens.weight\" is missing", false, false, false},
+      {"false", nullptr, true, true, false},
+      {"false", "tie_word_embeddings is false or absent", true, false, false},
+      {nullptr, nullptr, true, true, false},
+      {nullptr, "tie_word_embeddings is false or absent", true, false, false},
   };
   for (const Case& test : cases) {
     const TempDirectory directory;

@@ -110,8 +110,8 @@ TEST_F(GgufFileTest, TypesThatCannotBeDequantisedDoNotHideTheMetadata) {
 
 TEST_F(GgufFileTest, LongTextsCrossTheReadersPieces) {
   const std::string text(700000, 'x');
-  std::vector<std::string> tokens;
-  for (int i = 0; i < 40000; ++i) tokens.push_back("token" + std::to_string(i));
+  std::vector<std::string> tokens(40000);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = "token" + std::to_string(i);
   GgufWriter writer;
   writer.set_string("long", text).set_strings("tokens", tokens).set_u32("last", 7);
   const GgufFile file = open(writer);

@@ -323,7 +323,7 @@ inline ConfigFields tiny_config(const TinyLlama& model) {
 inline std::string config_text(const ConfigFields& fields) {
   std::string text;
   for (const auto& [key, value] : fields) {
-    text += (text.empty() ? "{\n  \"" : ",\n  \"") + key + "\": " + value;
+    text.append(text.empty() ? "{\n  \"" : ",\n  \"").append(key).append("\": ").append(value);
   }
   return text + "\n}\n";
 }

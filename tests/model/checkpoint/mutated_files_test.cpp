@@ -113,7 +113,7 @@ std::string mutate(std::string bytes, std::size_t range, std::mt19937_64& random
         bytes.insert(at, std::to_string(kInteresting[below(std::size(kInteresting))]));
         break;
       default: {
-        static const std::string kMarks = "{}[]\",:\\-0919.eE\n\0\xff";
+        static const std::string kMarks("{}[]\",:\\-0919.eE\n\xff\0", 19);
         bytes[at] = kMarks[below(kMarks.size())];
         break;
       }
@@ -132,6 +132,7 @@ struct Outcome {
 bool open_and_read(const std::filesystem::path& model) {
   try {
     const auto checkpoint = Checkpoint::open(model);
+    rope_inverse_frequencies(checkpoint->config().rope);
     std::vector<float> out;
     for (const TensorInfo& info : checkpoint->tensors()) {
       out.resize(static_cast<std::size_t>(info.rows * info.cols));
