@@ -13,11 +13,15 @@ if(HEADRACE_SANITIZE)
   target_link_options(headrace_options INTERFACE -fsanitize=${HEADRACE_SANITIZE})
 endif()
 
-# headrace_library(name SOURCES ... LINK ...): the static library headrace_<name> of a folder.
+# headrace_library(name SOURCES ... LINK ... [PRECOMPILE header ...]): the static library
+# headrace_<name> of a folder.
 function(headrace_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK;PRECOMPILE" ${ARGN})
   add_library(headrace_${name} STATIC ${ARG_SOURCES})
   target_link_libraries(headrace_${name} PUBLIC headrace_options ${ARG_LINK})
+  if(ARG_PRECOMPILE)
+    target_precompile_headers(headrace_${name} PRIVATE ${ARG_PRECOMPILE})
+  endif()
 endfunction()
 
 # headrace_test(name SOURCES ... LINK ... [TIMEOUT s] [LABELS ...] [RANKS n ...]): one GoogleTest
@@ -29,6 +33,10 @@ function(headrace_test name)
     set(ARG_TIMEOUT 120)
   endif()
   add_executable(${name}_test ${ARG_SOURCES})
+  target_precompile_headers(${name}_test PRIVATE <gtest/gtest.h>)
+  if("${ARG_LINK}" MATCHES "model|runtime|launch")
+    target_precompile_headers(${name}_test PRIVATE <nlohmann/json.hpp>)
+  endif()
   if(NOT ARG_RANKS)
     target_link_libraries(${name}_test PRIVATE ${ARG_LINK} GTest::gtest GTest::gtest_main)
     add_test(NAME ${name} COMMAND ${name}_test)
@@ -56,6 +64,6 @@ set(HEADRACE_MPI_ENVIRONMENT
 
 function(headrace_print_summary)
   message(STATUS "Headrace ${PROJECT_VERSION} (${CMAKE_BUILD_TYPE}): MPI ${MPI_CXX_VERSION}, "
-                 "Boost ${Boost_VERSION_STRING}, OpenMP ${OpenMP_CXX_VERSION}, "
+                 "Boost ${Boost_VERSION_STRING}, "
                  "PCRE2 ${PCRE2_VERSION}, tests ${BUILD_TESTING}")
 endfunction()

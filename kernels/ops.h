@@ -4,13 +4,21 @@
 // the matrices are loaded and the workspace is reserved.
 //
 // Numbers: weights, matrix inputs and the KV cache have the compute type (float32 or bfloat16); the
-// hidden state, sums and logits are float32. A float32 value becomes bfloat16 by round-to-nearest-even.
+// hidden state, sums and logits are float32. A float32 value becomes bfloat16 by
+// round-to-nearest-even. Denormals count as zero while an operator runs (flush_denormals.h); exp
+// and log are numeric.h's; divisions and square roots are IEEE's; nothing is fused but what is
+// called a fused multiply-add here.
+//
+// A chain over k is one fused multiply-add an element, ascending, from zero. In bfloat16 elements
+// go in pairs (2i, 2i + 1): within a pair the odd one first, each a float32 fused multiply-add, an
+// odd count filled up with a zero. That is what the dot product instruction of x86 computes.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 
 #include "kernels/reduction_tree.h"
 #include "kernels/tensor.h"
@@ -28,38 +36,39 @@ class Matrix {
   virtual std::size_t bytes() const = 0;
 
   /// Stores rows [first_row, first_row + rows.rows) from a float32, bfloat16 or float16 view
-  /// [rows, k], rounding to the compute type. Loading only; each row is stored once.
+  /// [rows, k], rounding to the compute type. Loading only; each row is stored once. Threads may
+  /// store different rows at once.
   virtual void set_rows(std::int64_t first_row, ConstTensorView rows) = 0;
 };
 
 /// How the heads of one attention layer lie beside each other.
 struct AttentionShape {
-  int num_heads = 0;     // query heads; a multiple of num_kv_heads
+  int num_heads = 0;  // query heads; a multiple of num_kv_heads
   int num_kv_heads = 0;
   int head_dim = 0;
-  int rotary_dim = 0;    // leading dimensions of a head that RoPE turns; 0 for none, even
-  float scale = 0.0F;    // of query times key, usually 1 / sqrt(head_dim)
+  int rotary_dim = 0;  // leading dimensions of a head that RoPE turns; 0 for none, even
+  float scale = 0.0F;  // of query times key, usually 1 / sqrt(head_dim)
 };
 
 /// One layer's part of the paged KV cache. The bytes of a block are the backend's business.
 struct KvLayer {
-  std::byte* data = nullptr;      // num_blocks * block_bytes
-  std::size_t block_bytes = 0;    // as Ops::kv_block_bytes says
-  int block_tokens = 0;           // a power of two from 16 to 256
+  std::byte* data = nullptr;    // num_blocks * block_bytes
+  std::size_t block_bytes = 0;  // as Ops::kv_block_bytes says
+  int block_tokens = 0;         // a power of two from 16 to 256
 };
 
 /// Consecutive rows of one sequence inside a step.
 struct SequenceRows {
   std::int32_t first_row = 0;
   std::int32_t num_rows = 0;
-  std::int32_t first_position = 0;          // of the first row; the others follow
-  const std::int32_t* blocks = nullptr;     // block ids that cover positions [0, first_position + num_rows)
+  std::int32_t first_position = 0;  // of the first row; the others follow
+  const std::int32_t* blocks = nullptr;  // ids; cover positions [0, first_position + num_rows)
 };
 
 /// Log-softmax facts of one row of logits.
 struct RowStatistics {
   float max = 0.0F;
-  float log_sum_exp = 0.0F;   // log(sum over ids of exp(logit)), the maximum included
+  float log_sum_exp = 0.0F;  // log(sum over ids of exp(logit)), the maximum included
 };
 
 class Ops {
@@ -69,45 +78,57 @@ class Ops {
   /// float32 or bfloat16: the type of matrix inputs and of the KV cache.
   virtual DType compute_dtype() const = 0;
 
-  /// tree.k() must equal k. Throws std::bad_alloc.
-  virtual std::unique_ptr<Matrix> make_matrix(std::int64_t n, std::int64_t k, ReductionTree tree) = 0;
+  /// tree.k() must equal k; in bfloat16 every bound but the last has to be even. Throws
+  /// std::invalid_argument or std::bad_alloc.
+  virtual std::unique_ptr<Matrix> make_matrix(std::int64_t n, std::int64_t k,
+                                              ReductionTree tree) = 0;
 
-  /// Makes room for operators over up to max_rows rows and up to max_context positions.
+  /// Makes room for operators over up to max_rows rows and up to max_context positions. head_dim
+  /// may be any even number up to 512. Throws std::invalid_argument.
   virtual void reserve(int max_rows, int max_context, const AttentionShape& shape) = 0;
 
   /// out float32 [rows, k] = the rows of table named by ids.
   virtual void embed(TensorView out, const Matrix& table, std::span<const std::int32_t> ids) = 0;
 
-  /// out compute type [rows, h] = x / sqrt(mean(x^2) + eps) * weight; x float32 [rows, h].
-  /// The mean is summed in 16 interleaved chains (chain j: elements i with i % 16 == j, ascending)
-  /// added pairwise: (j, j + 8), (j, j + 4), (j, j + 2), (j, j + 1).
+  /// out compute type [rows, h] = (x * (1 / sqrt(mean(x^2) + eps))) * weight; x float32 [rows, h].
+  /// The squares are summed in 16 interleaved chains of fused multiply-adds (chain j: elements i
+  /// with i % 16 == j, ascending) added pairwise: (j, j + 8), (j, j + 4), (j, j + 2), (j, j + 1).
   virtual void rms_norm(TensorView out, ConstTensorView x, const float* weight, float eps) = 0;
 
-  /// out float32 [m, n] = x [m, k] (compute type) times w's transpose, plus bias (n floats, or null).
+  /// out float32 [m, n] = x [m, k] (compute type) times w's transpose, plus bias (n floats, or
+  /// null).
   virtual void matmul(TensorView out, ConstTensorView x, const Matrix& w, const float* bias) = 0;
 
-  /// inout float32 [m, n] += (x times w's transpose + bias): the residual is added to the finished sum.
-  virtual void matmul_add(TensorView inout, ConstTensorView x, const Matrix& w, const float* bias) = 0;
+  /// inout float32 [m, n] += (x times w's transpose + bias): the residual is added to the finished
+  /// sum.
+  virtual void matmul_add(TensorView inout, ConstTensorView x, const Matrix& w,
+                          const float* bias) = 0;
 
-  /// Turns queries and keys by their positions and writes keys and values into the cache.
+  /// Turns queries and keys by their positions and writes keys and values into the cache:
+  /// (a, b) becomes (a * cos - b * sin, b * cos + a * sin), every operation rounded.
   /// qkv float32 [rows, (heads + 2 * kv_heads) * head_dim], queries first, then keys, then values;
-  /// cos_sin float32 [rows, rotary_dim]: rotary_dim / 2 cosines, then as many sines (dimension i turns
-  /// with dimension i + rotary_dim / 2); q_out compute type [rows, heads * head_dim].
+  /// cos_sin float32 [rows, rotary_dim]: rotary_dim / 2 cosines, then as many sines (dimension i
+  /// turns with dimension i + rotary_dim / 2); q_out compute type [rows, heads * head_dim].
   virtual void rope_and_store_kv(TensorView q_out, ConstTensorView qkv, const float* cos_sin,
                                  const AttentionShape& shape, const KvLayer& kv,
                                  std::span<const SequenceRows> sequences) = 0;
 
   /// Causal attention over the cache. out and q: compute type [rows, heads * head_dim].
-  /// Keys are walked in chunks of 64 from position 0 with an online soft-max; masked positions are
-  /// never read. Same operations for a row whether it is decoded or part of a prompt chunk.
+  /// Keys are walked in chunks of 64 from position 0 with an online soft-max; what lies in masked
+  /// or unwritten slots never shows. Same operations for a row whether it is decoded or part of a
+  /// prompt chunk. For each chunk: score = chain(query, key) * scale; m' = max(m, scores); p =
+  /// exp(score - m') rounded to the compute type; total = fma(total, exp(m - m'), sum of p in 16
+  /// interleaved chains as in rms_norm); sum[d] = chain of p * value[d] over the chunk's tokens,
+  /// from sum[d] * exp(m - m'). At the end out[d] = sum[d] * (1 / total).
   virtual void attention(TensorView out, ConstTensorView q, const AttentionShape& shape,
                          const KvLayer& kv, std::span<const SequenceRows> sequences) = 0;
 
-  /// out compute type [rows, i] = silu(gate) * up; gate_up float32 [rows, 2 * i], gates first.
+  /// out compute type [rows, i] = silu(gate) * up, silu(x) = x / (1 + exp(-x)); gate_up float32
+  /// [rows, 2 * i], gates first.
   virtual void silu_mul(TensorView out, ConstTensorView gate_up) = 0;
 
-  /// One entry a row of logits float32 [rows, vocab]; exponentials are summed over fixed slices of
-  /// 1,024 ids, slices in ascending order.
+  /// One entry a row of logits float32 [rows, vocab]; exp(logit - max) is summed over fixed slices
+  /// of 1,024 ids (in a slice 16 interleaved chains as in rms_norm), slices in ascending order.
   virtual void row_statistics(std::span<RowStatistics> out, ConstTensorView logits) = 0;
 
   /// Bytes of one block of one layer: keys and values of block_tokens positions.
@@ -117,9 +138,11 @@ class Ops {
 /// Plain loops, the statement of what every backend computes. Slow; the oracle of tests.
 std::unique_ptr<Ops> make_reference_ops(DType compute_dtype);
 
-/// The fast backend. The pool must outlive it. isa: "auto", "avx2", "avx512" or "portable"; throws
+/// The fast backend. The pool must outlive it. isa: "auto", "avx2", "avx512", "avx512_bf16" (avx512
+/// with the bfloat16 dot product instruction) or "portable"; all give the same bits. Throws
 /// std::invalid_argument naming the choices when this CPU lacks it.
-std::unique_ptr<Ops> make_cpu_ops(DType compute_dtype, ThreadPool& pool, std::string_view isa = "auto");
+std::unique_ptr<Ops> make_cpu_ops(DType compute_dtype, ThreadPool& pool,
+                                  std::string_view isa = "auto");
 
 /// What this CPU offers, for --version: for example "avx2 avx512f avx512_bf16".
 std::string_view cpu_features();

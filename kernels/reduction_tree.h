@@ -9,10 +9,11 @@
 
 namespace headrace {
 
-/// The tree as data, in post-order: sum slice s and push it, then merges[s] times pop two values and
-/// push (earlier + later). After the last slice exactly one value is left.
+/// The tree as data, in post-order: sum slice s and push it, then merges[s] times pop two values
+/// and push (earlier + later). After the last slice exactly one value is left.
 struct ReductionTree {
-  std::vector<std::int32_t> bounds;  // num_slices + 1 ascending positions, bounds[0] = 0, back() = K
+  std::vector<std::int32_t>
+      bounds;  // num_slices + 1 ascending positions, bounds[0] = 0, back() = K
   std::vector<std::int32_t> merges;  // one entry a slice
 
   int num_slices() const { return static_cast<int>(merges.size()); }

@@ -1,5 +1,5 @@
-// Element types and views: what a tensor is to the operators. Views own nothing, are passed by value
-// and always describe contiguous row-major memory.
+// Element types and views: what a tensor is to the operators. Views own nothing, are passed by
+// value and always describe contiguous row-major memory.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,9 @@ namespace headrace {
 enum class DType : std::uint8_t { kFloat32, kBFloat16, kFloat16 };
 
 /// Bytes of one element.
-constexpr std::size_t dtype_bytes(DType dtype) { return dtype == DType::kFloat32 ? 4 : 2; }
+constexpr std::size_t dtype_bytes(DType dtype) {
+  return dtype == DType::kFloat32 ? 4 : 2;
+}
 
 /// "float32", "bfloat16" or "float16", as --dtype spells them.
 constexpr std::string_view dtype_name(DType dtype) {
@@ -49,7 +51,8 @@ struct ConstTensorView {
   ConstTensorView() = default;
   ConstTensorView(const std::byte* d, std::int64_t r, std::int64_t c, DType t)
       : data(d), rows(r), cols(c), dtype(t) {}
-  ConstTensorView(const TensorView& v)  // NOLINT(google-explicit-constructor): a view may lose write access
+  ConstTensorView(
+      const TensorView& v)  // NOLINT(google-explicit-constructor): a view may lose write access
       : data(v.data), rows(v.rows), cols(v.cols), dtype(v.dtype) {}
 
   std::size_t bytes() const {

@@ -1,5 +1,5 @@
-// The one interface behind which compute threads live. A backend splits an operator into tasks whose
-// results do not depend on who runs them or in which order.
+// The one interface behind which compute threads live. A backend splits an operator into tasks
+// whose results do not depend on who runs them or in which order.
 #pragma once
 
 #include <functional>

@@ -6,6 +6,9 @@
 namespace headrace {
 namespace {
 
+// Every step below is rounded to float32 where torch does it, and in the same order: a scalar
+// divided by a tensor is the reciprocal times the scalar there.
+
 constexpr double kTwoPi = 6.283185307179586476925286766559;
 
 // The dimension at which a wave makes `rotations` turns over the original context (yarn, eq. 23 of
@@ -15,57 +18,70 @@ double yarn_correction_dim(double rotations, const RopeConfig& rope) {
          (2.0 * std::log(rope.theta));
 }
 
+// theta to the power of 2i / rotary_dim: the wave length of pair i in radians a turn.
+float wave_radius(const RopeConfig& rope, std::size_t i) {
+  const float exponent = static_cast<float>(2 * i) / static_cast<float>(rope.rotary_dim);
+  return static_cast<float>(
+      std::pow(static_cast<double>(static_cast<float>(rope.theta)), static_cast<double>(exponent)));
+}
+
+// Long waves are stretched by the factor, short ones kept, those between blended.
+float llama3_frequency(const RopeConfig& rope, float frequency) {
+  const double context = rope.original_max_position_embeddings;
+  const auto long_wave = static_cast<float>(context / rope.low_freq_factor);
+  const auto short_wave = static_cast<float>(context / rope.high_freq_factor);
+  const auto factor = static_cast<float>(rope.factor);
+  const float wave = 1.0F / frequency * static_cast<float>(kTwoPi);
+  if (wave > long_wave) return frequency / factor;
+  if (wave < short_wave) return frequency;
+  const float smooth =
+      (1.0F / wave * static_cast<float>(context) - static_cast<float>(rope.low_freq_factor)) /
+      static_cast<float>(rope.high_freq_factor - rope.low_freq_factor);
+  return (1.0F - smooth) * frequency / factor + smooth * frequency;
+}
+
+// Pairs that turn often within the original context keep their frequency, slow ones are stretched
+// by the factor, with a ramp over the pairs between.
+void apply_yarn(const RopeConfig& rope, std::vector<float>& frequencies) {
+  double low = yarn_correction_dim(rope.beta_fast, rope);
+  double high = yarn_correction_dim(rope.beta_slow, rope);
+  if (rope.truncate) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, rope.rotary_dim - 1.0);
+  if (low == high) high += 0.001;  // transformers' guard against a division by zero
+  for (std::size_t i = 0; i < frequencies.size(); ++i) {
+    const float ramp = std::clamp(
+        (static_cast<float>(i) - static_cast<float>(low)) / static_cast<float>(high - low), 0.0F,
+        1.0F);
+    const float kept = 1.0F - ramp;
+    const float stretched = 1.0F / (static_cast<float>(rope.factor) * wave_radius(rope, i));
+    frequencies[i] = stretched * (1.0F - kept) + frequencies[i] * kept;
+  }
+}
+
 }  // namespace
 
 std::vector<float> rope_inverse_frequencies(const RopeConfig& rope) {
-  const int half = rope.rotary_dim / 2;
-  std::vector<float> frequencies(static_cast<std::size_t>(half));
-  for (int i = 0; i < half; ++i) {
-    const double exponent = 2.0 * i / rope.rotary_dim;
-    frequencies[static_cast<std::size_t>(i)] =
-        1.0F / static_cast<float>(std::pow(rope.theta, exponent));
-  }
-  const auto factor = static_cast<float>(rope.factor);
+  std::vector<float> frequencies(static_cast<std::size_t>(rope.rotary_dim) / 2);
+  for (std::size_t i = 0; i < frequencies.size(); ++i) frequencies[i] = 1.0F / wave_radius(rope, i);
   switch (rope.scaling) {
     case RopeConfig::Scaling::kNone:
       break;
     case RopeConfig::Scaling::kLinear:
-      for (float& f : frequencies) f /= factor;
+      for (float& f : frequencies) f /= static_cast<float>(rope.factor);
       break;
-    case RopeConfig::Scaling::kLlama3: {
-      // Long waves are stretched by the factor, short ones kept, those between blended.
-      const double context = rope.original_max_position_embeddings;
-      const double long_wave = context / rope.low_freq_factor;
-      const double short_wave = context / rope.high_freq_factor;
-      for (float& f : frequencies) {
-        const double wave = kTwoPi / f;
-        if (wave > long_wave) {
-          f /= factor;
-        } else if (wave >= short_wave) {
-          const double smooth = (context / wave - rope.low_freq_factor) /
-                                (rope.high_freq_factor - rope.low_freq_factor);
-          f = static_cast<float>((1.0 - smooth) * f / rope.factor + smooth * f);
-        }
-      }
+    case RopeConfig::Scaling::kLlama3:
+      for (float& f : frequencies) f = llama3_frequency(rope, f);
       break;
-    }
-    case RopeConfig::Scaling::kYarn: {
-      double low = yarn_correction_dim(rope.beta_fast, rope);
-      double high = yarn_correction_dim(rope.beta_slow, rope);
-      if (rope.truncate) {
-        low = std::floor(low);
-        high = std::ceil(high);
-      }
-      low = std::max(low, 0.0);
-      high = std::min(high, rope.rotary_dim - 1.0);
-      if (low == high) high += 0.001;  // transformers' guard against a division by zero
-      for (int i = 0; i < half; ++i) {
-        float& f = frequencies[static_cast<std::size_t>(i)];
-        const double ramp = std::clamp((i - low) / (high - low), 0.0, 1.0);
-        f = static_cast<float>(f / rope.factor * ramp + f * (1.0 - ramp));
-      }
+    case RopeConfig::Scaling::kYarn:
+      apply_yarn(rope, frequencies);
       break;
-    }
+  }
+  for (std::size_t i = 0; i < rope.frequency_divisors.size(); ++i) {
+    frequencies[i] /= rope.frequency_divisors[i];
   }
   return frequencies;
 }

@@ -24,7 +24,9 @@ struct RopeConfig {
   double beta_fast = 32.0;                   // yarn
   double beta_slow = 1.0;                    // yarn
   bool truncate = true;                      // yarn: correction range rounded to whole dimensions
-  double attention_factor = 1.0;             // yarn: multiplies cosines and sines; resolved by the mapping
+  double attention_factor = 1.0;  // yarn: multiplies cosines and sines; resolved by the mapping
+  /// rotary_dim / 2 numbers that divide the frequencies (GGUF's rope_freqs.weight), or none.
+  std::vector<float> frequency_divisors;
 };
 
 /// rotary_dim / 2 inverse frequencies after scaling, float32 as transformers computes them.
@@ -41,13 +43,14 @@ struct ModelConfig {
   int vocab_size = 0;
   int max_position_embeddings = 0;
   float rms_norm_eps = 1e-5F;
-  bool tied_head = false;        // the head is the embedding table
+  bool tied_head = false;  // the head is the embedding table
   bool qkv_bias = false;
-  bool output_bias = false;      // of the attention's output projection
+  bool output_bias = false;  // of the attention's output projection
   bool mlp_bias = false;
   RopeConfig rope;
   std::optional<TokenId> bos_token_id;
-  std::vector<TokenId> eos_token_ids;  // config.json's; generation_config.json's come on top at the job
+  std::vector<TokenId>
+      eos_token_ids;  // config.json's; generation_config.json's come on top at the job
 };
 
 }  // namespace headrace

@@ -1,5 +1,6 @@
 // A chat template: Jinja source turned into the text of a prompt, byte for byte as jinja2 does in
-// transformers' environment (trim_blocks, lstrip_blocks, its tojson, strftime_now, raise_exception).
+// transformers' environment (trim_blocks, lstrip_blocks, its tojson, strftime_now,
+// raise_exception).
 #pragma once
 
 #include <memory>
@@ -20,8 +21,8 @@ class TemplateError : public std::runtime_error {
 /// Immutable after construction; render() may be called from any thread.
 class ChatTemplate {
  public:
-  /// Parses the source. Throws std::invalid_argument "NAME:LINE: ..." for a syntax error, or naming a
-  /// construct that is not supported.
+  /// Parses the source. Throws std::invalid_argument "NAME:LINE: ..." for a syntax error, or naming
+  /// a construct that is not supported.
   ChatTemplate(std::string_view source, std::string name);
   ~ChatTemplate();
   ChatTemplate(ChatTemplate&&) noexcept;
@@ -29,13 +30,14 @@ class ChatTemplate {
 
   struct Limits {
     std::size_t output_bytes = 64U << 20;
-    std::size_t steps = 20'000'000;    // statements and expressions evaluated
+    std::size_t steps = 20'000'000;  // statements and expressions evaluated
   };
 
-  /// context: an object with messages, tools, add_generation_prompt, bos_token, ... Key order counts.
-  /// now_s: seconds since the epoch (local civil time already) that strftime_now formats.
+  /// context: an object with messages, tools, add_generation_prompt, bos_token, ... Key order
+  /// counts. now_s: seconds since the epoch (local civil time already) that strftime_now formats.
   /// Throws TemplateError.
-  std::string render(const nlohmann::ordered_json& context, std::int64_t now_s, Limits limits) const;
+  std::string render(const nlohmann::ordered_json& context, std::int64_t now_s,
+                     Limits limits) const;
   std::string render(const nlohmann::ordered_json& context, std::int64_t now_s) const {
     return render(context, now_s, Limits{});
   }

@@ -1,6 +1,6 @@
-// A model's weights as files on disk, whatever the format. Opening reads headers only; every shape is
-// checked against the configuration and every range against the file before anyone allocates by a
-// number that was read. Tensors have the names of a Hugging Face Llama checkpoint
+// A model's weights as files on disk, whatever the format. Opening reads headers only; every shape
+// is checked against the configuration and every range against the file before anyone allocates by
+// a number that was read. Tensors have the names of a Hugging Face Llama checkpoint
 // ("model.layers.3.self_attn.q_proj.weight") and its row order, also when they come from GGUF.
 #pragma once
 
@@ -18,9 +18,9 @@ namespace headrace {
 
 struct TensorInfo {
   std::string name;
-  std::int64_t rows = 0;      // 1 for a vector
+  std::int64_t rows = 0;  // 1 for a vector
   std::int64_t cols = 0;
-  std::string stored_type;    // "F32", "BF16", "F16", "Q8_0", "Q4_1", ...
+  std::string stored_type;  // "F32", "BF16", "F16", "Q8_0", "Q4_1", ...
   std::uint64_t stored_bytes = 0;
 };
 
@@ -28,9 +28,9 @@ class Checkpoint {
  public:
   virtual ~Checkpoint() = default;
 
-  /// A Hugging Face directory, the name org/model of one in the local Hugging Face cache, or a .gguf
-  /// file (the first of a split one). Throws std::invalid_argument naming file, key, value and what
-  /// would be accepted, for anything that is not a sound model of a supported family.
+  /// A Hugging Face directory, the name org/model of one in the local Hugging Face cache, or a
+  /// .gguf file (the first of a split one). Throws std::invalid_argument naming file, key, value
+  /// and what would be accepted, for anything that is not a sound model of a supported family.
   static std::unique_ptr<Checkpoint> open(const std::filesystem::path& model);
 
   virtual const ModelConfig& config() const = 0;
@@ -39,15 +39,18 @@ class Checkpoint {
   virtual const std::vector<TensorInfo>& tensors() const = 0;
   virtual bool has(std::string_view name) const = 0;
 
-  /// bfloat16 when all weights are 16-bit or quantised, float32 otherwise: what --dtype auto means.
+  /// bfloat16 when all matrices are 16-bit or quantised, float32 otherwise: what --dtype auto
+  /// means.
   virtual DType preferred_dtype() const = 0;
 
-  /// Reads rows [begin, end) of a tensor as float32 into out (room for (end - begin) * cols values);
-  /// quantised blocks are dequantised. Reads only those rows' bytes. Throws std::runtime_error on I/O
-  /// errors. Not thread-safe.
-  virtual void read_rows(std::string_view name, std::int64_t begin, std::int64_t end, float* out) = 0;
+  /// Reads rows [begin, end) of a tensor as float32 into out (room for (end - begin) * cols
+  /// values); quantised blocks are dequantised. Reads only those rows' bytes. Throws
+  /// std::runtime_error on I/O errors. Not thread-safe.
+  virtual void read_rows(std::string_view name, std::int64_t begin, std::int64_t end,
+                         float* out) = 0;
 
-  /// A short text that is equal for equal weights: sizes, headers and sampled contents of every file.
+  /// A short text that is equal for equal weights: sizes, headers and sampled contents of every
+  /// file.
   virtual std::string fingerprint() const = 0;
 
   /// "safetensors" or "gguf", and the number of files.
@@ -56,6 +59,9 @@ class Checkpoint {
   /// The JSON text of generation_config.json, empty where there is none.
   virtual std::string generation_config() const = 0;
 };
+
+/// The number of values in all tensors; a tied head counts once.
+std::int64_t num_parameters(const Checkpoint& checkpoint);
 
 /// The directory or file that a MODEL argument names: an existing path, or org/name in the local
 /// Hugging Face cache (HF_HUB_CACHE, HF_HOME/hub, ~/.cache/huggingface/hub). Throws

@@ -22,6 +22,20 @@ struct DecodeOptions {
   bool skip_special_tokens = false;
 };
 
+/// Text of a growing sequence of ids, piece by piece. What push() and finish() return, concatenated, is
+/// what decode() gives for the whole sequence: text is held back while it could still change (an
+/// unfinished UTF-8 character, a decoder that looks ahead). Never cuts a character; constant time a
+/// token. The tokenizer must outlive it.
+class TextStream {
+ public:
+  TextStream() = default;
+  TextStream(const TextStream&) = delete;
+  TextStream& operator=(const TextStream&) = delete;
+  virtual ~TextStream() = default;
+  virtual std::string push(TokenId id) = 0;
+  virtual std::string finish() = 0;
+};
+
 /// Immutable after loading; every const function may be called from any thread.
 class Tokenizer {
  public:
@@ -38,6 +52,8 @@ class Tokenizer {
   /// Always valid UTF-8; bytes that make no character become U+FFFD. Ids outside the vocabulary throw
   /// std::invalid_argument.
   virtual std::string decode(std::span<const TokenId> ids, DecodeOptions options = {}) const = 0;
+
+  virtual std::unique_ptr<TextStream> open_stream(DecodeOptions options = {}) const = 0;
 
   /// Number of ids: the largest id + 1.
   virtual int vocab_size() const = 0;
@@ -63,23 +79,19 @@ class Tokenizer {
   virtual std::string fingerprint() const = 0;
 };
 
-/// Decodes a growing sequence piece by piece. What push() returns, concatenated, is what decode()
-/// gives for the whole sequence: text is held back while it could still change (an unfinished UTF-8
-/// character, a decoder that looks ahead).
+/// A TextStream that keeps its tokenizer alive.
 class IncrementalDecoder {
  public:
   IncrementalDecoder(std::shared_ptr<const Tokenizer> tokenizer, DecodeOptions options);
 
   /// Text that became final with this token; may be empty.
-  std::string push(TokenId id);
+  std::string push(TokenId id) { return stream_->push(id); }
   /// The rest, with U+FFFD for an unfinished character. The decoder is spent afterwards.
-  std::string finish();
+  std::string finish() { return stream_->finish(); }
 
  private:
   std::shared_ptr<const Tokenizer> tokenizer_;
-  DecodeOptions options_;
-  std::vector<TokenId> window_;   // ids whose text is not settled, and the context they need
-  std::size_t emitted_ = 0;       // bytes of the window's text that were returned
+  std::unique_ptr<TextStream> stream_;
 };
 
 }  // namespace headrace

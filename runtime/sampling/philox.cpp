@@ -3,8 +3,8 @@
 namespace headrace {
 
 PhiloxCounter philox4x32_10(PhiloxCounter counter, std::uint64_t key) {
-  // Multipliers and Weyl increments: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as
-  // 1, 2, 3" (SC 2011).
+  // Multipliers and Weyl increments: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy
+  // as 1, 2, 3" (SC 2011).
   constexpr std::uint64_t kMultiplier0 = 0xD2511F53;
   constexpr std::uint64_t kMultiplier1 = 0xCD9E8D57;
   constexpr std::uint32_t kWeyl0 = 0x9E3779B9;

@@ -17,10 +17,11 @@ namespace headrace {
 using SequenceId = std::int64_t;
 
 struct SchedulerLimits {
-  int num_micro_batches = 1;       // steps in flight at most
-  int max_num_seqs = 256;          // sequences admitted at most
-  int max_rows = 512;              // rows of a step at most (--max-num-batched-tokens)
-  int num_blocks = 0;              // of the smallest stage
+  int num_micro_batches = 1;  // steps in flight at most
+  int max_num_seqs = 256;     // sequences admitted at most
+  int max_rows = 512;         // rows of a step at most (--max-num-batched-tokens)
+  int efficient_rows = 64;    // from here on a larger step costs no less for a row
+  int num_blocks = 0;         // of the smallest stage
   int block_tokens = 16;
   int max_model_len = 0;           // prompt and completion together
   std::size_t max_plan_bytes = 0;  // encoded size of a StepPlan at most; 0: no limit
@@ -30,11 +31,12 @@ enum class FinishReason : std::uint8_t { kNone, kStop, kLength };
 
 struct NewSequence {
   SequenceId id = 0;
-  std::vector<TokenId> tokens;         // prompt, then tokens of an earlier run of the job
+  std::vector<TokenId> tokens;  // prompt, then tokens of an earlier run of the job
   int num_prompt_tokens = 0;
-  int max_tokens = 0;                  // generated tokens at most, earlier ones included; 0: score only
-  std::vector<TokenId> stop_token_ids; // ascending; ends the sequence, once min_tokens are generated
-  int priority = 0;                    // lower is earlier; ties in order of add()
+  int max_tokens = 0;  // generated tokens at most, earlier ones included; 0: score only
+  std::vector<TokenId>
+      stop_token_ids;  // ascending; ends the sequence, once min_tokens are generated
+  int priority = 0;    // lower is earlier; ties in order of add()
   SamplingParams params;
 };
 
@@ -48,9 +50,9 @@ struct SequenceEvent {
 };
 
 struct SchedulerStats {
-  int num_waiting = 0;      // added, without a slot
-  int num_running = 0;      // with a slot
-  int num_in_flight = 0;    // steps
+  int num_waiting = 0;    // added, without a slot
+  int num_running = 0;    // with a slot
+  int num_in_flight = 0;  // steps
   int num_free_blocks = 0;
   std::int64_t num_preemptions = 0;
   std::int64_t num_recomputed_tokens = 0;  // rows computed again after preemption
@@ -59,20 +61,28 @@ struct SchedulerStats {
 
 class Scheduler {
  public:
-  explicit Scheduler(const SchedulerLimits& limits);  // std::invalid_argument for limits that cannot work
+  explicit Scheduler(
+      const SchedulerLimits& limits);  // std::invalid_argument for limits that cannot work
   ~Scheduler();
 
+  /// The smallest max_plan_bytes that works: one step of max_rows with one admission of any size.
+  static std::size_t min_plan_bytes(const SchedulerLimits& limits);
+
   /// False where the sequence can never fit (blocks or max_model_len); the caller reports it.
+  /// Throws std::invalid_argument for one that is malformed (no prompt, id in use, too many
+  /// biases).
   [[nodiscard]] bool add(NewSequence sequence);
 
-  /// Ends a sequence from outside (a stop string was seen). Its tokens in flight are dropped when they
-  /// arrive; unknown ids are ignored, since the sequence may have ended by itself.
+  /// Ends a sequence from outside (a stop string was seen). Its tokens in flight are dropped when
+  /// they arrive; unknown ids are ignored, since the sequence may have ended by itself.
   void stop(SequenceId id);
 
   /// The next step, or nullopt: as many steps as allowed are in flight, or nothing can run now.
   std::optional<StepPlan> next();
 
-  /// Takes the result of a step; steps complete in the order in which next() gave them.
+  /// Takes the result of a step; steps complete in the order in which next() gave them. Every step
+  /// completes, also one that neither samples nor scores. Throws std::logic_error for a result that
+  /// is not the oldest step's.
   std::vector<SequenceEvent> complete(const StepResult& result);
 
   /// No sequence waits, runs or is in flight.

@@ -1,11 +1,12 @@
-// The message of one step: what a micro-batch does in every stage. Made by the head, travels down the
-// pipeline in front of the hidden states, executed by each stage in the order of arrival. It carries
-// only what changed; each stage keeps block tables by slot. STEP_PLAN.md gives the bytes.
+// The message of one step: what a micro-batch does in every stage. Made by the head, travels down
+// the pipeline in front of the hidden states, executed by each stage in the order of arrival. It
+// carries only what changed; each stage keeps block tables by slot. STEP_PLAN.md gives the bytes.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "model/token.h"
@@ -21,7 +22,7 @@ using Slot = std::int32_t;
 /// A sequence enters (or, after preemption, enters again). Comes in the step of its first chunk.
 struct Admission {
   Slot slot = 0;
-  std::int32_t num_prompt_tokens = 0;   // tokens before this position belong to the prompt
+  std::int32_t num_prompt_tokens = 0;  // tokens before this position belong to the prompt
   SamplingParams params;
 };
 
@@ -30,38 +31,41 @@ struct StepEntry {
   Slot slot = 0;
   std::int32_t first_position = 0;
   std::int32_t num_rows = 0;
-  bool sample = false;     // the last row yields a token
-  bool score = false;      // every row yields the log-probability of the token that follows it
+  bool sample = false;  // the last row yields a token
+  bool score = false;   // every row yields the log-probability of the token that follows it
   // Blocks appended to the slot's table by this step, taken in order from StepPlan::new_blocks.
   std::int32_t num_new_blocks = 0;
 };
 
 struct StepPlan {
   StepId id = 0;
-  bool last = false;                      // nothing follows: the stage passes it on and ends
-  std::vector<Slot> released;             // applied first: table and sampling state of these are dropped
-  std::vector<Admission> admitted;        // applied second
+  bool last = false;                // nothing follows: the stage passes it on and ends
+  std::vector<Slot> released;       // applied first: table and sampling state of these are dropped
+  std::vector<Admission> admitted;  // applied second
   std::vector<StepEntry> entries;
   std::vector<BlockId> new_blocks;
-  std::vector<TokenId> tokens;            // one a row
-  // For entries with score: the token after the entry's last row, or -1 where the sequence ends there.
-  std::vector<TokenId> following;         // one an entry with score, in order
+  std::vector<TokenId> tokens;  // one a row
+  // For entries with score: the token after the entry's last row, or -1 where the sequence ends
+  // there.
+  std::vector<TokenId> following;  // one an entry with score, in order
 
   int num_rows() const { return static_cast<int>(tokens.size()); }
 };
 
-/// Little-endian, versioned. encode appends to out; decode throws std::runtime_error naming the field
-/// when bytes are short, of another version or contradictory.
+/// Little-endian, versioned. encode appends to out; decode throws std::runtime_error naming the
+/// field when bytes are short, of another version or contradictory.
 void encode(const StepPlan& plan, std::vector<std::byte>& out);
 StepPlan decode_step_plan(std::span<const std::byte> bytes);
 std::size_t encoded_bytes(const Admission& admission);
+std::size_t encoded_bytes(const StepEntry& entry);  // without its tokens and blocks
+std::size_t encoded_bytes(const StepPlan& plan);
 
 /// A token with its log-probability and, where asked for, the best alternatives (descending
 /// log-probability, ties by ascending id).
 struct ScoredToken {
   TokenId token = -1;
-  float logprob = 0.0F;     // float32 log-softmax of the model's own logits
-  std::int32_t rank = 0;    // 1: the best
+  float logprob = 0.0F;   // float32 log-softmax of the model's own logits
+  std::int32_t rank = 0;  // 1: the best; 0: not asked for
   std::vector<std::pair<TokenId, float>> top;
 };
 
@@ -70,12 +74,12 @@ struct StepResult {
   StepId id = 0;
   struct Entry {
     Slot slot = 0;
-    std::int32_t first_position = 0;          // of the entry's rows
-    std::vector<ScoredToken> scored;          // one for each scored row that has a following token
+    std::int32_t first_position = 0;  // of the entry's rows
+    std::vector<ScoredToken> scored;  // one for each scored row that has a following token
     bool sampled = false;
-    ScoredToken token;                        // where sampled
+    ScoredToken token;  // where sampled
   };
-  std::vector<Entry> entries;                 // of the plan's entries that sample or score, in order
+  std::vector<Entry> entries;  // of the plan's entries that sample or score, in order
 };
 
 void encode(const StepResult& result, std::vector<std::byte>& out);

@@ -49,26 +49,39 @@ std::string FakeTokenizer::decode(std::span<const TokenId> ids, DecodeOptions op
   return valid(bytes);
 }
 
-// The tests of this folder stand on their own tokenizer, whose text never changes once a character
-// is complete; so a decoder that waits for whole characters is all they need. Weak, since the model
-// library has the general one.
-__attribute__((weak))
-IncrementalDecoder::IncrementalDecoder(std::shared_ptr<const Tokenizer> tokenizer,
-                                       DecodeOptions options)
-    : tokenizer_(std::move(tokenizer)), options_(options) {}
+namespace {
 
-__attribute__((weak)) std::string IncrementalDecoder::push(TokenId id) {
-  window_.push_back(id);
-  std::string text = tokenizer_->decode(window_, options_);
-  if (text.ends_with("\xEF\xBF\xBD") && window_.size() < 4) return {};
-  window_.clear();
-  return text;
-}
+// The text of a fake token never changes once its characters are complete, so a stream only has to wait
+// for whole characters.
+class FakeTextStream : public TextStream {
+ public:
+  FakeTextStream(const FakeTokenizer& tokenizer, DecodeOptions options)
+      : tokenizer_(tokenizer), options_(options) {}
 
-__attribute__((weak)) std::string IncrementalDecoder::finish() {
-  std::string text = tokenizer_->decode(window_, options_);
-  window_.clear();
-  return text;
+  std::string push(TokenId id) override {
+    window_.push_back(id);
+    std::string text = tokenizer_.decode(window_, options_);
+    if (text.ends_with("\xEF\xBF\xBD") && window_.size() < 4) return {};
+    window_.clear();
+    return text;
+  }
+
+  std::string finish() override {
+    std::string text = tokenizer_.decode(window_, options_);
+    window_.clear();
+    return text;
+  }
+
+ private:
+  const FakeTokenizer& tokenizer_;
+  DecodeOptions options_;
+  std::vector<TokenId> window_;
+};
+
+}  // namespace
+
+std::unique_ptr<TextStream> FakeTokenizer::open_stream(DecodeOptions options) const {
+  return std::make_unique<FakeTextStream>(*this, options);
 }
 
 }  // namespace headrace

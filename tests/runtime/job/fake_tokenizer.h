@@ -27,6 +27,7 @@ class FakeTokenizer final : public Tokenizer {
     return ids;
   }
   std::string decode(std::span<const TokenId> ids, DecodeOptions options = {}) const override;
+  std::unique_ptr<TextStream> open_stream(DecodeOptions options = {}) const override;
   int vocab_size() const override { return kVocabSize; }
   std::optional<TokenId> token_to_id(std::string_view) const override { return std::nullopt; }
   std::string id_to_token(TokenId) const override { return {}; }

@@ -1,0 +1,48 @@
+// An owned MPI communicator with the few operations that a job needs outside its pipeline.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace headrace {
+
+/// Owns a communicator; move-only; errors are exceptions. Only the main thread may call it.
+class Communicator {
+ public:
+  /// Collective over parent.
+  static Communicator duplicate(MPI_Comm parent);
+  /// Ranks that share memory with this one. Collective over parent.
+  static Communicator shared_memory(MPI_Comm parent);
+
+  ~Communicator();
+  Communicator(Communicator&& other) noexcept;
+  Communicator& operator=(Communicator&& other) noexcept;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  int rank() const;
+  int size() const;
+  MPI_Comm get() const { return comm_; }
+
+  /// Collective. Returns once all have come.
+  void barrier() const;
+  /// Collective. The smallest of all ranks' values.
+  std::int64_t min(std::int64_t value) const;
+  /// Collective. Everybody gets root's bytes; the others' sizes must match.
+  void broadcast(std::span<std::byte> bytes, int root) const;
+  /// Collective. Everybody gets root's text.
+  std::string broadcast(const std::string& text, int root) const;
+  /// Collective. root gets every rank's text, in order of rank; the others get nothing.
+  std::vector<std::string> gather(const std::string& text, int root) const;
+
+ private:
+  explicit Communicator(MPI_Comm comm) : comm_(comm) {}
+  MPI_Comm comm_ = MPI_COMM_NULL;
+};
+
+}  // namespace headrace

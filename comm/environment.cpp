@@ -1,0 +1,59 @@
+#include "comm/environment.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
+#include "comm/check.h"
+
+namespace headrace {
+
+void check_mpi(int code, const char* call, std::source_location place) {
+  if (code == MPI_SUCCESS) return;
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(code, text.data(), &length);
+  throw std::runtime_error(std::string(call) + " failed: " + text.data() + " (" + place.file_name() +
+                           ":" + std::to_string(place.line()) + ")");
+}
+
+Environment::Session::Session() {
+  int provided = 0;
+  HR_MPI(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided));
+  HR_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+  if (provided < MPI_THREAD_FUNNELED) {
+    throw std::runtime_error("this MPI library does not allow threads beside the one that calls it");
+  }
+}
+
+Environment::Session::~Session() { MPI_Finalize(); }
+
+Environment::Environment()
+    : world_(Communicator::duplicate(MPI_COMM_WORLD)),
+      node_(Communicator::shared_memory(MPI_COMM_WORLD)) {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  host_ = name.data();
+}
+
+Environment::~Environment() = default;
+
+bool Environment::launched() {
+  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE"}) {
+    if (std::getenv(variable) != nullptr) return true;
+  }
+  return false;
+}
+
+std::string mpi_library_name() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  HR_MPI(MPI_Get_library_version(text.data(), &length));
+  const std::string whole(text.data());
+  return whole.substr(0, whole.find_first_of(",\n"));
+}
+
+}  // namespace headrace

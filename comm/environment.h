@@ -1,0 +1,48 @@
+// MPI's life in this process, and what this rank knows of the machines it runs on.
+#pragma once
+
+#include <mpi.h>
+
+#include <string>
+
+#include "comm/communicator.h"
+
+namespace headrace {
+
+/// Initialises MPI (one thread calls it) and finalises it. One object in a process, made by the
+/// program, outliving every communicator.
+class Environment {
+ public:
+  Environment();
+  ~Environment();
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+  int rank() const { return world_.rank(); }
+  int num_ranks() const { return world_.size(); }
+  const Communicator& world() const { return world_; }
+
+  /// Ranks of this job on this machine, and this rank's place among them.
+  int node_rank() const { return node_.rank(); }
+  int node_num_ranks() const { return node_.size(); }
+  const Communicator& node() const { return node_; }
+  const std::string& host() const { return host_; }
+
+  /// True when a launcher (mpirun, srun) started this process as part of a world.
+  static bool launched();
+
+ private:
+  struct Session {
+    Session();
+    ~Session();
+  };
+  Session session_;  // before the communicators, so that it ends after them
+  Communicator world_;
+  Communicator node_;
+  std::string host_;
+};
+
+/// "Open MPI 4.1.4", as the library names itself.
+std::string mpi_library_name();
+
+}  // namespace headrace

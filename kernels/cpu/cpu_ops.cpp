@@ -1,0 +1,319 @@
+// The fast backend: cuts each operator into tasks for the pool and hands them to the kernels of the
+// chosen instruction set. How it cuts never changes a bit of the result.
+#include <algorithm>
+#include <functional>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "kernels/buffer.h"
+#include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/packed_matrix.h"
+#include "kernels/flush_denormals.h"
+#include "kernels/op_checks.h"
+#include "kernels/ops.h"
+#include "kernels/thread_pool.h"
+
+namespace headrace {
+namespace {
+
+// Rows of a product that are packed at a time: with K up to a few thousand they stay in the L2
+// cache while every panel passes by.
+constexpr std::int64_t kPackedRows = 240;
+
+// Elements of a row-wise operator that are worth a task of their own: about 10 us of work.
+constexpr std::int64_t kElementsPerTask = 16384;
+
+// Products (multiply-adds) that are worth a task of their own: about 5 us at 100 G/s.
+constexpr std::int64_t kProductsPerTask = 500'000;
+
+// Keys of a chunk of the online soft-max; tiles of attention never cross a multiple of it.
+constexpr std::int32_t kChunk = 64;
+
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+struct AttentionTile {
+  std::int32_t sequence;
+  std::int32_t kv_head;
+  std::int32_t head_begin;
+  std::int32_t head_end;
+  std::int32_t row_begin;
+  std::int32_t row_end;
+  std::int64_t cost;
+};
+
+class CpuOps final : public Ops {
+ public:
+  CpuOps(DType compute_dtype, ThreadPool& pool, const KernelTable& kernels)
+      : dtype_(compute_dtype), pool_(pool), kernels_(kernels) {}
+
+  DType compute_dtype() const override { return dtype_; }
+
+  std::unique_ptr<Matrix> make_matrix(std::int64_t n, std::int64_t k, ReductionTree tree) override {
+    require_tree(tree, k, dtype_);
+    auto matrix = std::make_unique<PackedMatrix>(n, tree, dtype_);
+    const std::size_t packed_bytes = static_cast<std::size_t>(
+        kPackedRows * matrix->steps() * kernels_.dwords_per_step * sizeof(std::uint32_t));
+    if (packed_bytes > packed_.bytes()) packed_ = Buffer(packed_bytes);
+    return matrix;
+  }
+
+  void reserve(int max_rows, int /*max_context*/, const AttentionShape& shape) override {
+    require_attention_shape(shape);
+    const int subsets = head_subsets(shape);
+    tiles_.reserve(static_cast<std::size_t>(max_rows) *
+                   static_cast<std::size_t>(shape.num_kv_heads * subsets));
+  }
+
+  void embed(TensorView out, const Matrix& table, std::span<const std::int32_t> ids) override {
+    require_view(out, {.name = "embed: out", .rows = std::ssize(ids), .cols = table.k()});
+    require_ids(ids, table.n());
+    const auto& matrix = dynamic_cast<const PackedMatrix&>(table);
+    over_rows(out.rows, out.cols, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) {
+        matrix.copy_row(out.f32() + r * out.cols, ids[static_cast<std::size_t>(r)]);
+      }
+    });
+  }
+
+  void rms_norm(TensorView out, ConstTensorView x, const float* weight, float eps) override {
+    require_view(x, {.name = "rms_norm: x", .rows = out.rows, .cols = out.cols});
+    require_view(out, {"rms_norm: out", out.rows, out.cols, dtype_});
+    over_rows(x.rows, x.cols, [&](std::int64_t begin, std::int64_t end) {
+      kernels_.rms_norm({.x = x.f32(),
+                         .out = out.data,
+                         .weight = weight,
+                         .cols = x.cols,
+                         .eps = eps,
+                         .row_begin = begin,
+                         .row_end = end});
+    });
+  }
+
+  void matmul(TensorView out, ConstTensorView x, const Matrix& w, const float* bias) override {
+    multiply(out, x, w, bias, Epilogue::kStore);
+  }
+
+  void matmul_add(TensorView inout, ConstTensorView x, const Matrix& w,
+                  const float* bias) override {
+    multiply(inout, x, w, bias, Epilogue::kAddTo);
+  }
+
+  void rope_and_store_kv(TensorView q_out, ConstTensorView qkv, const float* cos_sin,
+                         const AttentionShape& shape, const KvLayer& kv,
+                         std::span<const SequenceRows> sequences) override {
+    require_attention_shape(shape);
+    const std::int64_t q_cols = std::int64_t{shape.num_heads} * shape.head_dim;
+    const std::int64_t kv_cols = std::int64_t{shape.num_kv_heads} * shape.head_dim;
+    require_view(qkv, {.name = "rope: qkv", .rows = q_out.rows, .cols = q_cols + 2 * kv_cols});
+    require_view(q_out, {"rope: q_out", q_out.rows, q_cols, dtype_});
+    const KvLayout layout = make_kv_layout(shape, kv.block_tokens, dtype_);
+    over_rows(q_out.rows, qkv.cols, [&](std::int64_t begin, std::int64_t end) {
+      for (const SequenceRows& sequence : sequences) {
+        const std::int64_t from = std::max<std::int64_t>(begin - sequence.first_row, 0);
+        const std::int64_t to = std::min<std::int64_t>(end - sequence.first_row, sequence.num_rows);
+        if (from >= to) continue;
+        kernels_.rope_and_store({.qkv = qkv.f32(),
+                                 .cos_sin = cos_sin,
+                                 .q_out = q_out.data,
+                                 .shape = shape,
+                                 .kv = kv,
+                                 .layout = layout,
+                                 .sequence = sequence,
+                                 .row_begin = static_cast<int>(from),
+                                 .row_end = static_cast<int>(to)});
+      }
+    });
+  }
+
+  void attention(TensorView out, ConstTensorView q, const AttentionShape& shape, const KvLayer& kv,
+                 std::span<const SequenceRows> sequences) override {
+    require_attention_shape(shape);
+    const std::int64_t cols = std::int64_t{shape.num_heads} * shape.head_dim;
+    require_view(q, {"attention: q", out.rows, cols, dtype_});
+    require_view(out, {"attention: out", out.rows, cols, dtype_});
+    list_tiles(shape, sequences);
+    const KvLayout layout = make_kv_layout(shape, kv.block_tokens, dtype_);
+    run(static_cast<std::int64_t>(tiles_.size()), [&](std::int64_t i) {
+      const AttentionTile& tile = tiles_[static_cast<std::size_t>(i)];
+      kernels_.attention({.q = q.data,
+                          .out = out.data,
+                          .shape = shape,
+                          .kv = kv,
+                          .layout = layout,
+                          .sequence = sequences[static_cast<std::size_t>(tile.sequence)],
+                          .kv_head = tile.kv_head,
+                          .head_begin = tile.head_begin,
+                          .head_end = tile.head_end,
+                          .row_begin = tile.row_begin,
+                          .row_end = tile.row_end});
+    });
+  }
+
+  void silu_mul(TensorView out, ConstTensorView gate_up) override {
+    require_view(gate_up, {.name = "silu_mul: gate_up", .rows = out.rows, .cols = 2 * out.cols});
+    require_view(out, {"silu_mul: out", out.rows, out.cols, dtype_});
+    over_rows(out.rows, 4 * out.cols, [&](std::int64_t begin, std::int64_t end) {
+      kernels_.silu_mul({.gate_up = gate_up.f32(),
+                         .out = out.data,
+                         .cols = out.cols,
+                         .row_begin = begin,
+                         .row_end = end});
+    });
+  }
+
+  void row_statistics(std::span<RowStatistics> out, ConstTensorView logits) override {
+    require_view(logits, {"row_statistics: logits", std::ssize(out), logits.cols});
+    over_rows(logits.rows, 4 * logits.cols, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) {
+        out[static_cast<std::size_t>(r)] =
+            kernels_.row_statistics(logits.f32() + r * logits.cols, logits.cols);
+      }
+    });
+  }
+
+  std::size_t kv_block_bytes(const AttentionShape& shape, int block_tokens) const override {
+    return kv_layout_bytes(shape, block_tokens, dtype_);
+  }
+
+ private:
+  // task(0) .. task(num_tasks - 1) on the pool, denormals flushed. By reference, because a
+  // std::function of a lambda that captures more than a pointer or two would allocate.
+  template <class Task>
+  void run(std::int64_t num_tasks, const Task& task) {
+    const auto flushed = [&task](int i) {
+      const FlushDenormals guard;
+      task(static_cast<std::int64_t>(i));
+    };
+    pool_.parallel_for(static_cast<int>(num_tasks), std::cref(flushed));
+  }
+
+  // body(begin, end) over ranges of rows.
+  template <class Body>
+  void over_rows(std::int64_t rows, std::int64_t elements_per_row, const Body& body) {
+    const std::int64_t per_task =
+        std::max<std::int64_t>(1, kElementsPerTask / std::max<std::int64_t>(1, elements_per_row));
+    run(ceil_div(rows, per_task),
+        [&](std::int64_t i) { body(i * per_task, std::min(rows, (i + 1) * per_task)); });
+  }
+
+  void multiply(const TensorView& out, const ConstTensorView& x, const Matrix& w, const float* bias,
+                Epilogue epilogue) {
+    require_view(x, {"matmul: x", out.rows, w.k(), dtype_});
+    require_view(out, {.name = "matmul: out", .rows = out.rows, .cols = w.n()});
+    const auto& matrix = dynamic_cast<const PackedMatrix&>(w);
+    for (std::int64_t row = 0; row < out.rows; row += kPackedRows) {
+      const std::int64_t rows = std::min(kPackedRows, out.rows - row);
+      pack(x, matrix, row, rows);
+      multiply_packed(matrix, {.packed = packed_rows(),
+                               .rows = rows,
+                               .weights = matrix.panels(),
+                               .steps = matrix.steps(),
+                               .n = matrix.n(),
+                               .segments = matrix.segments().data(),
+                               .num_segments = static_cast<int>(matrix.segments().size()),
+                               .out = out.f32() + row * out.cols,
+                               .bias = bias,
+                               .epilogue = epilogue});
+    }
+  }
+
+  std::uint32_t* packed_rows() const { return reinterpret_cast<std::uint32_t*>(packed_.data()); }
+
+  void pack(const ConstTensorView& x, const PackedMatrix& matrix, std::int64_t first_row,
+            std::int64_t rows) {
+    const std::int64_t blocks = num_row_blocks(rows, kernels_.tile_rows);
+    const std::int64_t row_dwords = matrix.steps() * kernels_.dwords_per_step;
+    const std::int64_t per_task =
+        std::max<std::int64_t>(1, kElementsPerTask / (kernels_.tile_rows * row_dwords));
+    run(ceil_div(blocks, per_task), [&](std::int64_t task) {
+      for (std::int64_t b = task * per_task; b < std::min(blocks, (task + 1) * per_task); ++b) {
+        const std::int64_t begin = b * rows / blocks;
+        kernels_.pack({.x = x.data,
+                       .k = x.cols,
+                       .steps = matrix.steps(),
+                       .first_row = first_row + begin,
+                       .num_rows = static_cast<int>((b + 1) * rows / blocks - begin),
+                       .packed = packed_rows() + begin * row_dwords});
+      }
+    });
+  }
+
+  // Small groups of panels, handed out as threads come free: a thread that loses its core to
+  // another process for a while holds up one group, not half of the product.
+  void multiply_packed(const PackedMatrix& matrix, const GemmArgs& whole) {
+    constexpr std::int64_t kGroupPanels = 4;  // the widest tile
+    const std::int64_t panels = matrix.num_panels();
+    const std::int64_t products = kPanelColumns * matrix.k() * whole.rows;  // of one panel
+    const std::int64_t worth = ceil_div(kProductsPerTask, std::max<std::int64_t>(1, products));
+    const std::int64_t fair = panels / (std::int64_t{8} * pool_.num_threads());
+    const std::int64_t per_task =
+        ceil_div(std::max({std::int64_t{1}, worth, fair}), kGroupPanels) * kGroupPanels;
+    run(ceil_div(panels, per_task), [&](std::int64_t task) {
+      GemmArgs part = whole;
+      part.panel_begin = task * per_task;
+      part.panel_end = std::min(panels, (task + 1) * per_task);
+      kernels_.gemm(part);
+    });
+  }
+
+  // Query heads of one KV head that do not fit a tile are worked on in this many near-equal
+  // subsets.
+  int head_subsets(const AttentionShape& shape) const {
+    return static_cast<int>(ceil_div(shape.num_heads / shape.num_kv_heads, kernels_.tile_rows));
+  }
+
+  // Fills tiles_, the costliest first, so that none is left over at the end.
+  void list_tiles(const AttentionShape& shape, std::span<const SequenceRows> sequences) {
+    tiles_.clear();
+    const int group = shape.num_heads / shape.num_kv_heads;
+    const int subsets = head_subsets(shape);
+    const std::int32_t tile_positions = std::max<std::int32_t>(
+        1, kernels_.tile_rows / static_cast<std::int32_t>(ceil_div(group, subsets)));
+    for (std::int32_t s = 0; s < std::ssize(sequences); ++s) {
+      const SequenceRows& sequence = sequences[static_cast<std::size_t>(s)];
+      for (std::int32_t begin = 0; begin < sequence.num_rows;) {
+        const std::int32_t position = sequence.first_position + begin;
+        const std::int32_t end = std::min(
+            {begin + tile_positions, begin + kChunk - position % kChunk, sequence.num_rows});
+        for (int kv_head = 0; kv_head < shape.num_kv_heads; ++kv_head) {
+          for (int subset = 0; subset < subsets; ++subset) {
+            tiles_.push_back({.sequence = s,
+                              .kv_head = kv_head,
+                              .head_begin = kv_head * group + subset * group / subsets,
+                              .head_end = kv_head * group + (subset + 1) * group / subsets,
+                              .row_begin = begin,
+                              .row_end = end,
+                              .cost = std::int64_t{end - begin} * (position + 1)});
+          }
+        }
+        begin = end;
+      }
+    }
+    std::sort(tiles_.begin(), tiles_.end(), [](const AttentionTile& a, const AttentionTile& b) {
+      if (a.cost != b.cost) return a.cost > b.cost;
+      if (a.sequence != b.sequence) return a.sequence < b.sequence;
+      return a.kv_head < b.kv_head;
+    });
+  }
+
+  DType dtype_;
+  ThreadPool& pool_;
+  const KernelTable& kernels_;
+  Buffer packed_;                     // rows of the product in progress, as the kernels read them
+  std::vector<AttentionTile> tiles_;  // of the attention in progress
+};
+
+}  // namespace
+
+std::unique_ptr<Ops> make_cpu_ops(DType compute_dtype, ThreadPool& pool, std::string_view isa) {
+  if (compute_dtype == DType::kFloat16) {
+    throw std::invalid_argument(
+        "compute type float16 is not offered on the CPU: float32, bfloat16");
+  }
+  return std::make_unique<CpuOps>(compute_dtype, pool, choose_kernels(isa, compute_dtype));
+}
+
+}  // namespace headrace

@@ -1,0 +1,16 @@
+#include "kernels/cpu/lanes_avx2.h"
+#include "kernels/cpu/simd_table.h"
+
+namespace headrace {
+namespace {
+
+constexpr KernelTable kFloat32 = make_kernel_table<Float32Format<Avx2Lanes>>("avx2");
+constexpr KernelTable kBFloat16 = make_kernel_table<SplitBf16Format<Avx2Lanes>>("avx2");
+
+}  // namespace
+
+const KernelTable& avx2_kernels(DType compute_dtype) {
+  return compute_dtype == DType::kBFloat16 ? kBFloat16 : kFloat32;
+}
+
+}  // namespace headrace

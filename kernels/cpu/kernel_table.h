@@ -1,0 +1,129 @@
+// The seam between the CPU backend (plain code, built for any x86-64) and its kernels (one file per
+// instruction set). Kernels are plain functions over plain structs; each works on a range of rows
+// or panels, so that any thread can run any part.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "kernels/cpu/kv_layout.h"
+#include "kernels/ops.h"
+
+namespace headrace {
+
+/// Columns of a weight panel: one 512-bit register of dwords, two 256-bit ones.
+inline constexpr int kPanelColumns = 16;
+
+/// A run of dword steps along K that is summed as one chain, and how many tree nodes end with it.
+struct Segment {
+  std::int32_t begin = 0;
+  std::int32_t end = 0;
+  std::int32_t merges = 0;
+};
+
+/// Deepest stack a tree may need: the accumulator tiles of a stack stay in the L1 cache.
+inline constexpr int kMaxTreeDepth = 12;
+
+/// Rows [first_row, first_row + num_rows) of x, to be rearranged into one packed block.
+struct PackArgs {
+  const std::byte* x = nullptr;  // [rows, k] in the compute type
+  std::int64_t k = 0;
+  std::int64_t steps = 0;  // dword steps: ceil(k / elements per dword)
+  std::int64_t first_row = 0;
+  int num_rows = 0;
+  std::uint32_t* packed = nullptr;  // [steps, dwords per step, num_rows]
+};
+
+enum class Epilogue { kStore, kAddTo };
+
+/// out [rows, n] (+)= packed rows times panels [panel_begin, panel_end).
+struct GemmArgs {
+  const std::uint32_t* packed = nullptr;  // row blocks one after the other
+  std::int64_t rows = 0;
+  const std::uint32_t* weights = nullptr;  // [panels, steps, 16]
+  std::int64_t steps = 0;
+  std::int64_t n = 0;
+  std::int64_t panel_begin = 0;
+  std::int64_t panel_end = 0;
+  const Segment* segments = nullptr;
+  int num_segments = 0;
+  float* out = nullptr;         // [rows, n]
+  const float* bias = nullptr;  // [n] or null
+  Epilogue epilogue = Epilogue::kStore;
+};
+
+struct NormArgs {
+  const float* x = nullptr;       // [rows, cols]
+  std::byte* out = nullptr;       // [rows, cols] in the compute type
+  const float* weight = nullptr;  // [cols]
+  std::int64_t cols = 0;
+  float eps = 0.0F;
+  std::int64_t row_begin = 0;
+  std::int64_t row_end = 0;
+};
+
+struct SiluArgs {
+  const float* gate_up = nullptr;  // [rows, 2 * cols]
+  std::byte* out = nullptr;        // [rows, cols] in the compute type
+  std::int64_t cols = 0;
+  std::int64_t row_begin = 0;
+  std::int64_t row_end = 0;
+};
+
+struct RopeArgs {
+  const float* qkv = nullptr;      // [rows, (heads + 2 * kv_heads) * head_dim]
+  const float* cos_sin = nullptr;  // [rows, rotary_dim]
+  std::byte* q_out = nullptr;      // [rows, heads * head_dim] in the compute type
+  AttentionShape shape;
+  KvLayer kv;
+  KvLayout layout;
+  SequenceRows sequence;
+  int row_begin = 0;  // within the sequence
+  int row_end = 0;
+};
+
+/// A tile of consecutive rows of one sequence times some query heads of one KV head.
+struct AttentionArgs {
+  const std::byte* q = nullptr;  // [rows, heads * head_dim] in the compute type
+  std::byte* out = nullptr;      // the same
+  AttentionShape shape;
+  KvLayer kv;
+  KvLayout layout;
+  SequenceRows sequence;
+  int kv_head = 0;
+  int head_begin = 0;  // query heads [head_begin, head_end)
+  int head_end = 0;
+  int row_begin = 0;  // within the sequence; rows times heads <= tile_rows
+  int row_end = 0;
+};
+
+/// The kernels of one instruction set for one compute type.
+struct KernelTable {
+  std::string_view isa;
+  int tile_rows = 0;        // rows of a full register tile
+  int group = 0;            // elements of K in a dword: 1 float32, 2 bfloat16
+  int dwords_per_step = 0;  // of a packed row: 2 where bfloat16 pairs are expanded to float32
+  void (*pack)(const PackArgs&) = nullptr;
+  void (*gemm)(const GemmArgs&) = nullptr;
+  void (*rms_norm)(const NormArgs&) = nullptr;
+  void (*silu_mul)(const SiluArgs&) = nullptr;
+  void (*rope_and_store)(const RopeArgs&) = nullptr;
+  void (*attention)(const AttentionArgs&) = nullptr;
+  RowStatistics (*row_statistics)(const float* row, std::int64_t cols) = nullptr;
+};
+
+/// A matrix of `rows` rows is worked on in this many near-equal blocks; block b holds rows
+/// [b * rows / blocks, (b + 1) * rows / blocks).
+constexpr std::int64_t num_row_blocks(std::int64_t rows, std::int64_t tile_rows) {
+  return (rows + tile_rows - 1) / tile_rows;
+}
+
+/// The table for "auto" or a name; throws std::invalid_argument naming what this CPU offers.
+const KernelTable& choose_kernels(std::string_view isa, DType compute_dtype);
+
+const KernelTable& portable_kernels(DType compute_dtype);
+const KernelTable& avx2_kernels(DType compute_dtype);
+const KernelTable& avx512_kernels(DType compute_dtype);
+const KernelTable& avx512_bf16_kernels();  // bfloat16 only; for float32 there is nothing to gain
+
+}  // namespace headrace

@@ -1,0 +1,359 @@
+// Attention of a tile of rows over the paged cache. Decode is bound by reading keys and values,
+// prefill by multiply-adds. Keys are walked in chunks of 64 tokens from position 0 with an online
+// soft-max; a tile never crosses a multiple of 64, so all its rows end in the same chunk, and what
+// a row computes does not depend on how many rows share its tile. See simd_math.h for the unnamed
+// namespace.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/simd_gemm.h"
+#include "kernels/cpu/simd_rows.h"
+
+namespace headrace {
+namespace {
+
+inline constexpr int kChunk = 64;
+inline constexpr int kMaxTileRows = 16;
+
+// What a tile carries from chunk to chunk. `operands` holds the queries, `weights` first the scores
+// of a chunk, then its probabilities as operands; `sums` the weighted values.
+struct AttentionState {
+  alignas(64) std::uint32_t operands[kMaxTileRows * kOperandStride];
+  alignas(64) std::uint32_t weights[kMaxTileRows * kOperandStride];
+  alignas(64) float sums[kMaxTileRows * kOperandStride];
+  alignas(64) std::uint32_t last_value[kOperandStride];
+  float max[kMaxTileRows];
+  float total[kMaxTileRows];
+  float rescale[kMaxTileRows];
+};
+
+// Consecutive steps of values that lie behind each other in memory.
+struct ValueRun {
+  const std::uint32_t* values;
+  int steps;
+};
+struct ValueRuns {
+  ValueRun runs[kChunk / 16 + 1];
+  int count = 0;
+};
+
+class BlockReader {
+ public:
+  explicit BlockReader(const AttentionArgs& args) : args_(args) {}
+
+  /// Keys of the sixteen tokens from `position` on: [key_steps][16].
+  const std::uint32_t* keys(int position) const {
+    const int slot = position % args_.kv.block_tokens;
+    return head(position) + slot / 16 * args_.layout.key_steps * kPanelColumns;
+  }
+  /// Values from `position` on, to the end of its block.
+  const std::uint32_t* values(int position, int group) const {
+    const int slot = position % args_.kv.block_tokens;
+    return head(position) + args_.layout.values_offset + slot / group * args_.layout.value_stride;
+  }
+
+ private:
+  const std::uint32_t* head(int position) const {
+    const std::int64_t block = args_.sequence.blocks[position / args_.kv.block_tokens];
+    const auto* heads = reinterpret_cast<const std::uint32_t*>(
+        args_.kv.data + block * static_cast<std::int64_t>(args_.kv.block_bytes));
+    return heads + args_.kv_head * args_.layout.head_dwords;
+  }
+
+  const AttentionArgs& args_;
+};
+
+// Scores of MR rows and NV groups of sixteen keys, times the scale.
+struct ScoreTile {
+  const std::uint32_t* operands;
+  const std::uint32_t* keys[4];
+  std::int64_t steps;
+  float scale;
+  float* scores;
+};
+using ScoreFunction = void (*)(const ScoreTile&);
+
+template <class F, int MR, int NV>
+void score_tile(const ScoreTile& tile) {
+  using L = typename F::Lanes;
+  using Rows = StridedRows<F::kDwordsPerStep>;
+  const std::uint32_t* w[NV];
+  for (int v = 0; v < NV; ++v) w[v] = tile.keys[v];
+  const std::uint32_t* a = tile.operands;
+  Accumulators<L, MR, NV> acc;
+  acc.clear();
+  for (std::int64_t at = 0; at < tile.steps * kPanelColumns; at += kPanelColumns) {
+    F::template step<Rows>(acc, a, w, at);
+    a += Rows::kStep;
+  }
+  const auto scale = L::set1(tile.scale);
+#pragma GCC unroll 16
+  for (int m = 0; m < MR; ++m) {
+#pragma GCC unroll 4
+    for (int v = 0; v < NV; ++v) {
+      L::store(tile.scores + m * kOperandStride + v * 16, L::mul(acc.at[m][v], scale));
+    }
+  }
+}
+
+// sums[m] = sums[m] * rescale[m] + weights[m] times values, for NV registers of columns.
+struct ValueTile {
+  const std::uint32_t* weights;
+  const ValueRuns* runs;
+  std::int64_t column;
+  std::int64_t value_stride;
+  const float* rescale;
+  float* sums;
+};
+using ValueFunction = void (*)(const ValueTile&);
+
+template <class F, int MR, int NV>
+void value_tile(const ValueTile& tile) {
+  using L = typename F::Lanes;
+  using Rows = StridedRows<F::kDwordsPerStep>;
+  Accumulators<L, MR, NV> acc;
+#pragma GCC unroll 16
+  for (int m = 0; m < MR; ++m) {
+    const auto rescale = L::set1(tile.rescale[m]);
+#pragma GCC unroll 4
+    for (int v = 0; v < NV; ++v) {
+      const float* sum = tile.sums + m * kOperandStride + tile.column + v * 16;
+      acc.at[m][v] = L::mul(L::load(sum), rescale);
+    }
+  }
+  const std::uint32_t* a = tile.weights;
+  for (int i = 0; i < tile.runs->count; ++i) {
+    const ValueRun& run = tile.runs->runs[i];
+    const std::uint32_t* w[NV];
+    for (int v = 0; v < NV; ++v) w[v] = run.values + tile.column + v * 16;
+    for (std::int64_t at = 0; at < run.steps * tile.value_stride; at += tile.value_stride) {
+      F::template step<Rows>(acc, a, w, at);
+      a += Rows::kStep;
+    }
+  }
+#pragma GCC unroll 16
+  for (int m = 0; m < MR; ++m) {
+#pragma GCC unroll 4
+    for (int v = 0; v < NV; ++v) {
+      L::store(tile.sums + m * kOperandStride + tile.column + v * 16, acc.at[m][v]);
+    }
+  }
+}
+
+// Tile functions by registers side by side (1, 2, 4) and number of rows.
+template <class F>
+struct AttentionTiles {
+  ScoreFunction score[5][kTileRows<typename F::Lanes> + 1];
+  ValueFunction value[5][kTileRows<typename F::Lanes> + 1];
+};
+
+template <class F, int NV, int MR>
+constexpr void fill_attention_tiles(AttentionTiles<F>& tiles) {
+  using L = typename F::Lanes;
+  if constexpr (MR <= kTileRows<L>) {
+    if constexpr (MR * NV <= L::kAccumulators) {
+      tiles.score[NV][MR] = score_tile<F, MR, NV>;
+      tiles.value[NV][MR] = value_tile<F, MR, NV>;
+    }
+    fill_attention_tiles<F, NV, MR + 1>(tiles);
+  }
+}
+
+template <class F>
+constexpr AttentionTiles<F> make_attention_tiles() {
+  AttentionTiles<F> tiles{};
+  fill_attention_tiles<F, 1, 1>(tiles);
+  fill_attention_tiles<F, 2, 1>(tiles);
+  fill_attention_tiles<F, 4, 1>(tiles);
+  return tiles;
+}
+
+template <class F>
+inline constexpr AttentionTiles<F> kAttentionTiles = make_attention_tiles<F>();
+
+// Registers the next tile takes of `left`, for a number of rows.
+template <class L>
+int registers_for(int rows, std::int64_t left) {
+  const int most = panels_for<L>(rows);
+  return most >= 4 && left >= 4 ? 4 : most >= 2 && left >= 2 ? 2 : 1;
+}
+
+template <class F>
+class AttentionTask {
+  using L = typename F::Lanes;
+
+ public:
+  explicit AttentionTask(const AttentionArgs& args)
+      : args_(args),
+        reader_(args),
+        heads_(args.head_end - args.head_begin),
+        rows_((args.row_end - args.row_begin) * heads_) {}
+
+  void run() {
+    load_queries();
+    const int first = args_.sequence.first_position + args_.row_begin;
+    const int last = args_.sequence.first_position + args_.row_end - 1;
+    for (int begin = 0; begin <= last; begin += kChunk) {
+      // Keys the first and the last position of the tile see of this chunk.
+      const int fewest = first + 1 - begin < kChunk ? first + 1 - begin : kChunk;
+      const int most = last + 1 - begin < kChunk ? last + 1 - begin : kChunk;
+      score(begin, most);
+      for (int r = 0; r < rows_; ++r) {
+        const int visible = fewest + r / heads_;
+        soft_max(r, visible < kChunk ? visible : kChunk);
+      }
+      add_values(begin, fewest, most);
+    }
+    store_result();
+  }
+
+ private:
+  std::int64_t element(int r) const {
+    const std::int64_t row = args_.sequence.first_row + args_.row_begin + r / heads_;
+    const std::int64_t head = args_.head_begin + r % heads_;
+    return (row * args_.shape.num_heads + head) * args_.shape.head_dim;
+  }
+
+  void load_queries() {
+    const int dim = args_.shape.head_dim;
+    for (int r = 0; r < rows_; ++r) {
+      for (int d = 0; d < dim; d += 16) {
+        F::store_operands(state_.operands + r * kOperandStride, d,
+                          F::load_elements(args_.q, element(r) + d, lanes_at(d, dim)));
+        L::store(state_.sums + r * kOperandStride + d, L::zero());
+      }
+      state_.max[r] = -__builtin_inff();
+      state_.total[r] = 0.0F;
+    }
+  }
+
+  float* scores(int r) {
+    return reinterpret_cast<float*>(state_.weights) + static_cast<std::int64_t>(r) * kOperandStride;
+  }
+
+  void score(int begin, int most) {
+    const int groups = (most + 15) / 16;
+    for (int group = 0; group < groups;) {
+      const int width = registers_for<L>(rows_, groups - group);
+      ScoreTile tile{.operands = state_.operands,
+                     .keys = {},
+                     .steps = args_.layout.key_steps,
+                     .scale = args_.shape.scale,
+                     .scores = scores(0) + group * 16};
+      for (int v = 0; v < width; ++v) tile.keys[v] = reader_.keys(begin + (group + v) * 16);
+      kAttentionTiles<F>.score[width][rows_](tile);
+      group += width;
+    }
+  }
+
+  // Turns the scores of the `visible` keys of a chunk into operands; the others become zero.
+  void soft_max(int r, int visible) {
+    float* row = scores(r);
+    const auto lowest = L::set1(-__builtin_inff());
+    auto chunk_max = lowest;
+    for (int t = 0; t < visible; t += 16) {
+      const auto s = L::select_first(lanes_at(t, visible), L::load(row + t), lowest);
+      chunk_max = L::max(chunk_max, s);
+    }
+    const float found = L::max_lane(chunk_max);
+    const float new_max = state_.max[r] < found ? found : state_.max[r];
+    auto sum = L::zero();
+    for (int t = 0; t < kChunk; t += 16) {
+      auto weight = L::zero();
+      if (t < visible) {
+        const auto e = F::round(exp16<L>(L::sub(L::load(row + t), L::set1(new_max))));
+        weight = L::select_first(lanes_at(t, visible), e, weight);
+        sum = L::add(sum, weight);
+      }
+      F::store_operands(state_.weights + r * kOperandStride, t, weight);
+    }
+    const float rescale = exp_f32(state_.max[r] - new_max);
+    state_.total[r] = __builtin_fmaf(state_.total[r], rescale, L::sum(sum));
+    state_.rescale[r] = rescale;
+    state_.max[r] = new_max;
+  }
+
+  void add_values(int begin, int fewest, int most) {
+    if (fewest == most) {
+      add_values_to(0, rows_, begin, 0, most);
+      return;
+    }
+    // The last chunk of a tile of several positions: first what all of them see (maybe nothing, but
+    // it rescales the sums), then, position by position, the rest.
+    const int common = fewest / F::kGroup * F::kGroup;
+    add_values_to(0, rows_, begin, 0, common);
+    for (int r = 0; r < rows_; ++r) state_.rescale[r] = 1.0F;
+    for (int r = 0; r < rows_; r += heads_) {
+      const int visible = fewest + r / heads_;
+      if (visible > common) add_values_to(r, heads_, begin, common, visible);
+    }
+  }
+
+  // Adds tokens [from, to) of the chunk to `count` rows from `first` on.
+  void add_values_to(int first, int count, int begin, int from, int to) {
+    const ValueRuns runs = find_values(begin, from, to);
+    const std::int64_t registers = args_.layout.value_stride / 16;
+    for (std::int64_t column = 0; column < registers;) {
+      const int width = registers_for<L>(count, registers - column);
+      const std::int64_t weights_at = from / F::kGroup * F::kDwordsPerStep;
+      const ValueTile tile{
+          .weights = state_.weights + first * kOperandStride + weights_at,
+          .runs = &runs,
+          .column = column * 16,
+          .value_stride = args_.layout.value_stride,
+          .rescale = state_.rescale + first,
+          .sums = state_.sums + static_cast<std::int64_t>(first) * kOperandStride,
+      };
+      kAttentionTiles<F>.value[width][count](tile);
+      column += width;
+    }
+  }
+
+  ValueRuns find_values(int begin, int from, int to) {
+    ValueRuns found;
+    const int whole = to / F::kGroup * F::kGroup;
+    for (int t = from; t < whole;) {
+      const int slot = (begin + t) % args_.kv.block_tokens;
+      const int in_block = args_.kv.block_tokens - slot;
+      const int tokens = whole - t < in_block ? whole - t : in_block;
+      found.runs[found.count++] = {reader_.values(begin + t, F::kGroup), tokens / F::kGroup};
+      t += tokens;
+    }
+    if (whole < to) {
+      // Half of the last pair is a token that the row must not see.
+      const std::uint32_t* pair = reader_.values(begin + whole, F::kGroup);
+      for (std::int64_t d = 0; d < args_.layout.value_stride; ++d) {
+        state_.last_value[d] = pair[d] & 0xFFFFU;
+      }
+      found.runs[found.count++] = {state_.last_value, 1};
+    }
+    return found;
+  }
+
+  void store_result() {
+    const int dim = args_.shape.head_dim;
+    for (int r = 0; r < rows_; ++r) {
+      const auto inverse = L::set1(1.0F / state_.total[r]);
+      for (int d = 0; d < dim; d += 16) {
+        const auto sum = L::load(state_.sums + r * kOperandStride + d);
+        F::store_elements(args_.out, element(r) + d, L::mul(sum, inverse), lanes_at(d, dim));
+      }
+    }
+  }
+
+  const AttentionArgs& args_;
+  BlockReader reader_;
+  int heads_;
+  int rows_;
+  AttentionState state_;
+};
+
+template <class F>
+void attention(const AttentionArgs& args) {
+  AttentionTask<F> task(args);
+  task.run();
+}
+
+}  // namespace
+}  // namespace headrace

@@ -1,0 +1,221 @@
+// Matrix product of packed rows and packed panels. Bound by multiply-adds from about 8 rows on, by
+// reading the weights below. A tile of MR rows and NV panels holds its sums in registers over a
+// whole reduction slice; finished slices wait on a small stack of tiles until the tree adds them,
+// so an output element is a function of its row and column alone. See simd_math.h for the unnamed
+// namespace.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/simd_format.h"
+
+namespace headrace {
+namespace {
+
+// A single row block reads its weights once, from far away: it fetches its own panels this many
+// steps (of 64 bytes a panel) ahead. With several row blocks, the first ones fetch the next panels.
+inline constexpr std::int64_t kPrefetchSteps = 32;
+enum class Prefetch { kOwnPanels, kNextPanels };
+
+struct GemmTile {
+  const GemmArgs* gemm;
+  const std::uint32_t* rows;  // packed block
+  std::int64_t first_row;
+  std::int64_t first_panel;
+  const std::uint32_t* next_lines;  // kNextPanels: one line a step from here
+};
+
+template <class F, int MR, int NV, Prefetch P>
+[[gnu::always_inline]] inline void add_steps(Accumulators<typename F::Lanes, MR, NV>& acc,
+                                             const GemmTile& tile,
+                                             const std::uint32_t* const (&w)[NV],
+                                             std::int64_t begin, std::int64_t end,
+                                             std::int64_t prefetch_ahead) {
+  using Rows = PackedRows<MR, F::kDwordsPerStep>;
+  const std::uint32_t* a = tile.rows + begin * Rows::kStep;
+  const std::int64_t stop = end * kPanelColumns;
+  for (std::int64_t at = begin * kPanelColumns; at < stop; at += kPanelColumns) {
+    if constexpr (P == Prefetch::kNextPanels) {
+      __builtin_prefetch(tile.next_lines + at, 0, 2);
+    } else {
+#pragma GCC unroll 4
+      for (int v = 0; v < NV; ++v) __builtin_prefetch(w[v] + at + prefetch_ahead, 0, 2);
+    }
+    F::template step<Rows>(acc, a, w, at);
+    a += Rows::kStep;
+  }
+}
+
+template <class F, int MR, int NV, Prefetch P>
+[[gnu::always_inline]] inline void add_segment(Accumulators<typename F::Lanes, MR, NV>& acc,
+                                               const GemmTile& tile,
+                                               const std::uint32_t* const (&w)[NV],
+                                               const Segment& segment) {
+  if constexpr (P == Prefetch::kNextPanels) {
+    add_steps<F, MR, NV, P>(acc, tile, w, segment.begin, segment.end, 0);
+    return;
+  }
+  // The last steps of a panel look ahead into the panel NV further on: the one this loop reads
+  // next.
+  const std::int64_t steps = tile.gemm->steps;
+  std::int64_t turn = steps - kPrefetchSteps;
+  if (turn < segment.begin) turn = segment.begin;
+  if (turn > segment.end) turn = segment.end;
+  const std::int64_t ahead = kPrefetchSteps * kPanelColumns;
+  const std::int64_t next = ((NV - 1) * steps) * kPanelColumns + ahead;
+  add_steps<F, MR, NV, P>(acc, tile, w, segment.begin, turn, ahead);
+  add_steps<F, MR, NV, P>(acc, tile, w, turn, segment.end, next);
+}
+
+template <class F, int MR, int NV>
+[[gnu::always_inline]] inline void finish(const Accumulators<typename F::Lanes, MR, NV>& acc,
+                                          const GemmTile& tile) {
+  using L = typename F::Lanes;
+  const GemmArgs& g = *tile.gemm;
+#pragma GCC unroll 4
+  for (int v = 0; v < NV; ++v) {
+    const std::int64_t column = (tile.first_panel + v) * kPanelColumns;
+    const std::int64_t left = g.n - column;
+    const int n = left < kPanelColumns ? static_cast<int>(left) : kPanelColumns;
+    float* out = g.out + tile.first_row * g.n + column;
+#pragma GCC unroll 16
+    for (int m = 0; m < MR; ++m, out += g.n) {
+      auto value = acc.at[m][v];
+      if (g.bias != nullptr) value = L::add(value, L::load_first(g.bias + column, n));
+      if (g.epilogue == Epilogue::kAddTo) value = L::add(L::load_first(out, n), value);
+      if (n == kPanelColumns) {
+        L::store(out, value);
+      } else {
+        L::store_first(out, value, n);
+      }
+    }
+  }
+}
+
+template <class F, int MR, int NV, Prefetch P>
+void gemm_tile(const GemmTile& tile) {
+  using L = typename F::Lanes;
+  const GemmArgs& g = *tile.gemm;
+  const std::uint32_t* w[NV];
+  for (int v = 0; v < NV; ++v) {
+    w[v] = g.weights + (tile.first_panel + v) * g.steps * kPanelColumns;
+  }
+  Accumulators<L, MR, NV> acc;
+  Accumulators<L, MR, NV> stack[kMaxTreeDepth];
+  int depth = 0;
+  for (int s = 0; s < g.num_segments; ++s) {
+    acc.clear();
+    add_segment<F, MR, NV, P>(acc, tile, w, g.segments[s]);
+    for (int merge = 0; merge < g.segments[s].merges; ++merge) {
+      --depth;
+#pragma GCC unroll 16
+      for (int m = 0; m < MR; ++m) {
+#pragma GCC unroll 4
+        for (int v = 0; v < NV; ++v) acc.at[m][v] = L::add(stack[depth].at[m][v], acc.at[m][v]);
+      }
+    }
+    if (s + 1 < g.num_segments) stack[depth++] = acc;
+  }
+  finish<F, MR, NV>(acc, tile);
+}
+
+// Panels a tile of that many rows takes side by side, as registers allow: few rows need more
+// columns to have enough independent chains in flight.
+template <class L>
+constexpr int panels_for(std::int64_t rows) {
+  return rows <= L::kAccumulators / 4 ? 4 : rows <= L::kAccumulators / 2 ? 2 : 1;
+}
+
+template <class L>
+inline constexpr int kTileRows = L::kAccumulators >= 16 ? L::kAccumulators / 2 : L::kAccumulators;
+
+// Tile functions by number of rows, [1, kTileRows]; null where the registers do not suffice.
+using TileFunction = void (*)(const GemmTile&);
+template <class F, int NV, Prefetch P>
+struct GemmTiles {
+  TileFunction by_rows[kTileRows<typename F::Lanes> + 1];
+};
+
+template <class F, int NV, Prefetch P, int MR>
+constexpr void fill_gemm_tiles(GemmTiles<F, NV, P>& tiles) {
+  using L = typename F::Lanes;
+  if constexpr (MR <= kTileRows<L>) {
+    if constexpr (MR * NV <= L::kAccumulators) tiles.by_rows[MR] = gemm_tile<F, MR, NV, P>;
+    fill_gemm_tiles<F, NV, P, MR + 1>(tiles);
+  }
+}
+
+template <class F, int NV, Prefetch P>
+constexpr GemmTiles<F, NV, P> make_gemm_tiles() {
+  GemmTiles<F, NV, P> tiles{};
+  fill_gemm_tiles<F, NV, P, 1>(tiles);
+  return tiles;
+}
+
+template <class F, int NV, Prefetch P>
+inline constexpr GemmTiles<F, NV, P> kGemmTiles = make_gemm_tiles<F, NV, P>();
+
+// All row blocks over NV panels.
+template <class F, int NV, Prefetch P>
+void gemm_panels(const GemmArgs& g, std::int64_t panel, std::int64_t num_blocks) {
+  const std::uint32_t* const own = g.weights + panel * g.steps * kPanelColumns;
+  const std::uint32_t* const next = own + NV * g.steps * kPanelColumns;
+  for (std::int64_t b = 0; b < num_blocks; ++b) {
+    const std::int64_t begin = b * g.rows / num_blocks;
+    const std::int64_t end = (b + 1) * g.rows / num_blocks;
+    const GemmTile tile{
+        .gemm = &g,
+        .rows = g.packed + begin * g.steps * F::kDwordsPerStep,
+        .first_row = begin,
+        .first_panel = panel,
+        // Later blocks fetch what is in the cache already.
+        .next_lines = b < NV ? next + b * g.steps * kPanelColumns : own,
+    };
+    kGemmTiles<F, NV, P>.by_rows[end - begin](tile);
+  }
+}
+
+template <class F, int NV>
+void gemm_panels(const GemmArgs& g, std::int64_t panel, std::int64_t num_blocks) {
+  if (num_blocks == 1) {
+    gemm_panels<F, NV, Prefetch::kOwnPanels>(g, panel, num_blocks);
+  } else {
+    gemm_panels<F, NV, Prefetch::kNextPanels>(g, panel, num_blocks);
+  }
+}
+
+template <class F>
+void gemm(const GemmArgs& g) {
+  using L = typename F::Lanes;
+  const std::int64_t num_blocks = num_row_blocks(g.rows, kTileRows<L>);
+  const int width = panels_for<L>((g.rows + num_blocks - 1) / num_blocks);
+  for (std::int64_t panel = g.panel_begin; panel < g.panel_end;) {
+    const std::int64_t left = g.panel_end - panel;
+    if (width >= 4 && left >= 4) {
+      gemm_panels<F, 4>(g, panel, num_blocks);
+      panel += 4;
+    } else if (width >= 2 && left >= 2) {
+      gemm_panels<F, 2>(g, panel, num_blocks);
+      panel += 2;
+    } else {
+      gemm_panels<F, 1>(g, panel, num_blocks);
+      panel += 1;
+    }
+  }
+}
+
+template <class F>
+void pack(const PackArgs& args) {
+  const std::int64_t row_bytes = args.k * (F::kGroup == 2 ? 2 : 4);
+  for (int r = 0; r < args.num_rows; ++r) {
+    const std::byte* row = args.x + (args.first_row + r) * row_bytes;
+    std::uint32_t* out = args.packed + r;
+    for (std::int64_t step = 0; step < args.steps; ++step) {
+      F::pack_dword(out, args.num_rows, row, args.k, step);
+      out += F::kDwordsPerStep * args.num_rows;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace headrace

@@ -1,0 +1,168 @@
+// Operators that work on one row at a time: norm, activation, rotation, soft-max facts. Bound by
+// reading their rows. See simd_math.h for the unnamed namespace.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/simd_format.h"
+
+namespace headrace {
+namespace {
+
+// Lanes of the register that starts at `begin` and must not pass `end`.
+[[gnu::always_inline]] inline int lanes_at(std::int64_t begin, std::int64_t end) {
+  return end - begin < 16 ? static_cast<int>(end - begin) : 16;
+}
+
+template <class F>
+void rms_norm(const NormArgs& args) {
+  using L = typename F::Lanes;
+  for (std::int64_t r = args.row_begin; r < args.row_end; ++r) {
+    const float* x = args.x + r * args.cols;
+    auto squares = L::zero();
+    for (std::int64_t i = 0; i < args.cols; i += 16) {
+      const auto v = L::load_first(x + i, lanes_at(i, args.cols));
+      squares = L::fma(v, v, squares);
+    }
+    const auto mean = L::div(L::set1(L::sum(squares)), L::set1(static_cast<float>(args.cols)));
+    const auto scale = L::div(L::set1(1.0F), L::sqrt(L::add(mean, L::set1(args.eps))));
+    for (std::int64_t i = 0; i < args.cols; i += 16) {
+      const int n = lanes_at(i, args.cols);
+      const auto scaled = L::mul(L::load_first(x + i, n), scale);
+      F::store_elements(args.out, r * args.cols + i,
+                        L::mul(scaled, L::load_first(args.weight + i, n)), n);
+    }
+  }
+}
+
+template <class F>
+void silu_mul(const SiluArgs& args) {
+  using L = typename F::Lanes;
+  for (std::int64_t r = args.row_begin; r < args.row_end; ++r) {
+    const float* gate = args.gate_up + 2 * r * args.cols;
+    const float* up = gate + args.cols;
+    for (std::int64_t i = 0; i < args.cols; i += 16) {
+      const int n = lanes_at(i, args.cols);
+      const auto activated = silu16<L>(L::load_first(gate + i, n));
+      F::store_elements(args.out, r * args.cols + i, L::mul(activated, L::load_first(up + i, n)),
+                        n);
+    }
+  }
+}
+
+template <class F>
+RowStatistics row_statistics(const float* row, std::int64_t cols) {
+  using L = typename F::Lanes;
+  constexpr std::int64_t kSlice = 1024;
+  const auto lowest = L::set1(-__builtin_inff());
+  auto max = lowest;
+  for (std::int64_t i = 0; i < cols; i += 16) {
+    const int n = lanes_at(i, cols);
+    max = L::max(max, L::select_first(n, L::load_first(row + i, n), lowest));
+  }
+  const float row_max = L::max_lane(max) + 0.0F;  // never a negative zero
+  float total = 0.0F;
+  for (std::int64_t begin = 0; begin < cols; begin += kSlice) {
+    const std::int64_t end = begin + kSlice < cols ? begin + kSlice : cols;
+    auto sum = L::zero();
+    for (std::int64_t i = begin; i < end; i += 16) {
+      const int n = lanes_at(i, end);
+      const auto e = exp16<L>(L::sub(L::load_first(row + i, n), L::set1(row_max)));
+      sum = L::add(sum, L::select_first(n, e, L::zero()));
+    }
+    total += L::sum(sum);
+  }
+  return {.max = row_max, .log_sum_exp = log_sum_exp_of(row_max, total)};
+}
+
+// head [head_dim] with its leading dimensions turned.
+template <class L>
+void rotate(float* out, const float* head, const float* cos_sin, const AttentionShape& shape) {
+  const int half = shape.rotary_dim / 2;
+  for (int i = 0; i < half; i += 16) {
+    const int n = lanes_at(i, half);
+    const auto a = L::load_first(head + i, n);
+    const auto b = L::load_first(head + half + i, n);
+    const auto cos = L::load_first(cos_sin + i, n);
+    const auto sin = L::load_first(cos_sin + half + i, n);
+    L::store_first(out + i, L::sub(L::mul(a, cos), L::mul(b, sin)), n);
+    L::store_first(out + half + i, L::add(L::mul(b, cos), L::mul(a, sin)), n);
+  }
+  for (int i = shape.rotary_dim; i < shape.head_dim; i += 16) {
+    const int n = lanes_at(i, shape.head_dim);
+    L::store_first(out + i, L::load_first(head + i, n), n);
+  }
+}
+
+// A key [head_dim] into its column of a group of sixteen tokens.
+template <class F>
+void store_key(std::uint32_t* column, const float* key, int head_dim) {
+  using L = typename F::Lanes;
+  alignas(64) std::uint32_t dwords[16];
+  for (int d = 0; d < head_dim; d += 16) {
+    const int n = lanes_at(d, head_dim);
+    F::store_elements(reinterpret_cast<std::byte*>(dwords), 0, L::load_first(key + d, n), n);
+    for (int i = 0; i < n / F::kGroup; ++i) {
+      column[(d / F::kGroup + i) * kPanelColumns] = dwords[i];
+    }
+  }
+}
+
+// A value [head_dim] into its row, or into its half of the dwords of a row of token pairs.
+template <class F>
+void store_value(std::uint32_t* row, int half, const float* value, int head_dim) {
+  using L = typename F::Lanes;
+  if constexpr (F::kGroup == 1) {
+    for (int d = 0; d < head_dim; d += 16) {
+      const int n = lanes_at(d, head_dim);
+      L::store_first(reinterpret_cast<float*>(row) + d, L::load_first(value + d, n), n);
+    }
+  } else {
+    alignas(64) std::uint16_t rounded[16];
+    auto* halves = reinterpret_cast<std::uint16_t*>(row);
+    for (int d = 0; d < head_dim; d += 16) {
+      const int n = lanes_at(d, head_dim);
+      F::store_elements(reinterpret_cast<std::byte*>(rounded), 0, L::load_first(value + d, n), n);
+      for (int i = 0; i < n; ++i) halves[2 * (d + i) + half] = rounded[i];
+    }
+  }
+}
+
+template <class F>
+void rope_and_store(const RopeArgs& args) {
+  using L = typename F::Lanes;
+  const AttentionShape& shape = args.shape;
+  const std::int64_t dim = shape.head_dim;
+  const std::int64_t q_cols = shape.num_heads * dim;
+  const std::int64_t kv_cols = shape.num_kv_heads * dim;
+  float turned[512];  // kMaxHeadDim
+  for (int i = args.row_begin; i < args.row_end; ++i) {
+    const std::int64_t r = args.sequence.first_row + i;
+    const float* row = args.qkv + r * (q_cols + 2 * kv_cols);
+    const float* cos_sin = args.cos_sin + r * shape.rotary_dim;
+    for (int head = 0; head < shape.num_heads; ++head) {
+      rotate<L>(turned, row + head * dim, cos_sin, shape);
+      for (std::int64_t d = 0; d < dim; d += 16) {
+        const int n = lanes_at(d, dim);
+        F::store_elements(args.q_out, r * q_cols + head * dim + d, L::load_first(turned + d, n), n);
+      }
+    }
+    const int position = args.sequence.first_position + i;
+    const int slot = position % args.kv.block_tokens;
+    const std::int64_t block = args.sequence.blocks[position / args.kv.block_tokens];
+    auto* heads = reinterpret_cast<std::uint32_t*>(
+        args.kv.data + block * static_cast<std::int64_t>(args.kv.block_bytes));
+    for (int head = 0; head < shape.num_kv_heads; ++head) {
+      std::uint32_t* keys = heads + head * args.layout.head_dwords;
+      std::uint32_t* values = keys + args.layout.values_offset;
+      rotate<L>(turned, row + q_cols + head * dim, cos_sin, shape);
+      store_key<F>(keys + slot / 16 * args.layout.key_steps * kPanelColumns + slot % 16, turned,
+                   shape.head_dim);
+      store_value<F>(values + slot / F::kGroup * args.layout.value_stride, slot % F::kGroup,
+                     row + q_cols + kv_cols + head * dim, shape.head_dim);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace headrace

@@ -1,0 +1,30 @@
+// Fills a kernel table from a format. See simd_math.h for the unnamed namespace.
+#pragma once
+
+#include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/simd_attention.h"
+#include "kernels/cpu/simd_gemm.h"
+#include "kernels/cpu/simd_rows.h"
+
+namespace headrace {
+namespace {
+
+template <class F>
+constexpr KernelTable make_kernel_table(std::string_view isa) {
+  return {
+      .isa = isa,
+      .tile_rows = kTileRows<typename F::Lanes>,
+      .group = F::kGroup,
+      .dwords_per_step = F::kDwordsPerStep,
+      .pack = pack<F>,
+      .gemm = gemm<F>,
+      .rms_norm = rms_norm<F>,
+      .silu_mul = silu_mul<F>,
+      .rope_and_store = rope_and_store<F>,
+      .attention = attention<F>,
+      .row_statistics = row_statistics<F>,
+  };
+}
+
+}  // namespace
+}  // namespace headrace

@@ -1,0 +1,82 @@
+#include "kernels/op_checks.h"
+
+#include <stdexcept>
+#include <string>
+
+namespace headrace {
+namespace {
+
+std::string shape_text(std::int64_t rows, std::int64_t cols, DType dtype) {
+  return "[" + std::to_string(rows) + ", " + std::to_string(cols) + "] " +
+         std::string(dtype_name(dtype));
+}
+
+[[noreturn]] void fail(const std::string& message) {
+  throw std::invalid_argument(message);
+}
+
+}  // namespace
+
+void require_view(const ConstTensorView& view, const ExpectedView& expected) {
+  if (view.rows == expected.rows && view.cols == expected.cols && view.dtype == expected.dtype) {
+    return;
+  }
+  fail(std::string(expected.name) + " is " + shape_text(view.rows, view.cols, view.dtype) +
+       ", expected " + shape_text(expected.rows, expected.cols, expected.dtype));
+}
+
+void require_tree(const ReductionTree& tree, std::int64_t k, DType compute_dtype) {
+  if (tree.num_slices() < 1 || tree.bounds.size() != tree.merges.size() + 1 ||
+      tree.bounds.front() != 0 || tree.bounds.back() != k) {
+    fail("reduction tree: bounds have to run from 0 to k = " + std::to_string(k) +
+         " with one entry of merges a slice");
+  }
+  int depth = 0;
+  for (int s = 0; s < tree.num_slices(); ++s) {
+    const auto i = static_cast<std::size_t>(s);
+    if (tree.bounds[i] >= tree.bounds[i + 1]) {
+      fail("reduction tree: slice " + std::to_string(s) + " is empty");
+    }
+    if (compute_dtype == DType::kBFloat16 && tree.bounds[i] % 2 != 0) {
+      fail("reduction tree: bound " + std::to_string(tree.bounds[i]) +
+           " is odd; bfloat16 products are taken in pairs of k");
+    }
+    depth += 1 - tree.merges[i];
+    if (depth < 1) fail("reduction tree: slice " + std::to_string(s) + " merges too often");
+  }
+  if (depth != 1) fail("reduction tree: " + std::to_string(depth) + " values are left, expected 1");
+}
+
+void require_rows_fit(const Matrix& matrix, std::int64_t first_row, const ConstTensorView& rows) {
+  if (rows.cols == matrix.k() && first_row >= 0 && first_row + rows.rows <= matrix.n()) return;
+  fail("set_rows: rows [" + std::to_string(first_row) + ", " +
+       std::to_string(first_row + rows.rows) + ") of " + std::to_string(rows.cols) +
+       " columns do not fit a matrix of " + std::to_string(matrix.n()) + " rows and " +
+       std::to_string(matrix.k()) + " columns");
+}
+
+void require_ids(std::span<const std::int32_t> ids, std::int64_t n) {
+  for (const std::int32_t id : ids) {
+    if (id < 0 || id >= n) {
+      fail("embed: id " + std::to_string(id) + " is outside a table of " + std::to_string(n) +
+           " rows");
+    }
+  }
+}
+
+void require_attention_shape(const AttentionShape& shape) {
+  if (shape.num_kv_heads < 1 || shape.num_heads < 1 || shape.num_heads % shape.num_kv_heads != 0) {
+    fail("attention: " + std::to_string(shape.num_heads) + " query heads over " +
+         std::to_string(shape.num_kv_heads) + " key heads do not divide");
+  }
+  if (shape.head_dim < 2 || shape.head_dim % 2 != 0 || shape.head_dim > kMaxHeadDim) {
+    fail("attention: head_dim " + std::to_string(shape.head_dim) + " has to be even, from 2 to " +
+         std::to_string(kMaxHeadDim));
+  }
+  if (shape.rotary_dim < 0 || shape.rotary_dim % 2 != 0 || shape.rotary_dim > shape.head_dim) {
+    fail("attention: rotary_dim " + std::to_string(shape.rotary_dim) +
+         " has to be even and at most head_dim " + std::to_string(shape.head_dim));
+  }
+}
+
+}  // namespace headrace

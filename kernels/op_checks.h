@@ -1,0 +1,37 @@
+// Shape checks at the doors of the operators: cheap enough to stay on, and they name what is wrong.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "kernels/ops.h"
+
+namespace headrace {
+
+struct ExpectedView {
+  std::string_view name;  // "matmul: out"
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  DType dtype = DType::kFloat32;
+};
+
+/// Throws std::invalid_argument naming the view, what it is and what it has to be.
+void require_view(const ConstTensorView& view, const ExpectedView& expected);
+
+/// The tree covers [0, k) with ascending bounds, comes out at one value, and for bfloat16 cuts only
+/// at even positions (a pair of k is one unit).
+void require_tree(const ReductionTree& tree, std::int64_t k, DType compute_dtype);
+
+/// Rows a matrix takes: inside [0, n), k columns.
+void require_rows_fit(const Matrix& matrix, std::int64_t first_row, const ConstTensorView& rows);
+
+void require_ids(std::span<const std::int32_t> ids, std::int64_t n);
+
+/// Largest head dimension of attention: its accumulators live on the stack of the compute thread.
+inline constexpr int kMaxHeadDim = 512;
+
+/// Heads divide into groups, dimensions are even and within kMaxHeadDim.
+void require_attention_shape(const AttentionShape& shape);
+
+}  // namespace headrace

@@ -1,0 +1,57 @@
+// The orders in which the reference backend sums, as small loops.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/reduction_tree.h"
+#include "kernels/tensor.h"
+
+namespace headrace {
+
+/// 16 interleaved chains that are added pairwise at the end: (j, j + 8), (j, j + 4), (j, j + 2),
+/// (j, j + 1). It is what one 16-lane register, two 8-lane ones or four 4-lane ones do naturally.
+class InterleavedSum {
+ public:
+  void add(std::int64_t index, float value) { chain(index) += value; }
+  void add_square(std::int64_t index, float value) {
+    chain(index) = std::fma(value, value, chain(index));
+  }
+
+  float total() const {
+    std::array<float, 16> sums = chains_;
+    for (std::size_t half = 8; half >= 1; half /= 2) {
+      for (std::size_t j = 0; j < half; ++j) sums[j] += sums[j + half];
+    }
+    return sums[0];
+  }
+
+ private:
+  float& chain(std::int64_t index) { return chains_[static_cast<std::size_t>(index % 16)]; }
+
+  std::array<float, 16> chains_{};
+};
+
+/// sum + a[0] * b[0] + ... + a[count - 1] * b[count - 1 steps]: for float32 one ascending chain of
+/// fused multiply-adds. For bfloat16 the elements go in pairs, within a pair the odd one first; an
+/// odd count is filled up with a zero. `stride` is the distance between elements of b.
+inline float chain(float sum, const float* a, const float* b, std::int64_t count, DType dtype,
+                   std::int64_t stride = 1) {
+  if (dtype == DType::kFloat32) {
+    for (std::int64_t i = 0; i < count; ++i) sum = std::fma(a[i], b[i * stride], sum);
+    return sum;
+  }
+  for (std::int64_t i = 0; i < count; i += 2) {
+    const bool pair = i + 1 < count;
+    sum = std::fma(pair ? a[i + 1] : 0.0F, pair ? b[(i + 1) * stride] : 0.0F, sum);
+    sum = std::fma(a[i], b[i * stride], sum);
+  }
+  return sum;
+}
+
+/// The inner product of two rows of tree.k() elements: slices are chains from zero, added as the
+/// tree says.
+float inner_product(const float* a, const float* b, const ReductionTree& tree, DType dtype);
+
+}  // namespace headrace

@@ -1,0 +1,224 @@
+// Every operator as plain loops: the statement of the numerics. Denormals are flushed (see
+// flush_denormals.h); std::fma is a fused multiply-add and nothing else is fused.
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "kernels/flush_denormals.h"
+#include "kernels/numeric.h"
+#include "kernels/op_checks.h"
+#include "kernels/ops.h"
+#include "kernels/read_element.h"
+#include "kernels/reference/reference_attention.h"
+#include "kernels/reference/reference_math.h"
+#include "kernels/reference/reference_matrix.h"
+
+namespace headrace {
+namespace {
+
+constexpr std::int64_t kStatisticsSlice = 1024;
+
+std::vector<float> read_row(const ConstTensorView& view, std::int64_t row) {
+  std::vector<float> values;
+  for (std::int64_t i = 0; i < view.cols; ++i) {
+    values.push_back(read_element(view, row * view.cols + i));
+  }
+  return values;
+}
+
+void write_element(const TensorView& view, std::int64_t index, float value) {
+  if (view.dtype == DType::kBFloat16) {
+    view.u16()[index] = float_to_bf16(value);
+  } else {
+    view.f32()[index] = value;
+  }
+}
+
+// Turns a head in place: dimension i with dimension i + rotary_dim / 2.
+void rotate(float* head, const float* cos_sin, int rotary_dim) {
+  const int half = rotary_dim / 2;
+  for (int i = 0; i < half; ++i) {
+    const float a = head[i];
+    const float b = head[i + half];
+    const float cos = cos_sin[i];
+    const float sin = cos_sin[half + i];
+    head[i] = a * cos - b * sin;
+    head[i + half] = b * cos + a * sin;
+  }
+}
+
+class ReferenceOps final : public Ops {
+ public:
+  explicit ReferenceOps(DType compute_dtype) : dtype_(compute_dtype) {}
+
+  DType compute_dtype() const override { return dtype_; }
+
+  std::unique_ptr<Matrix> make_matrix(std::int64_t n, std::int64_t k, ReductionTree tree) override {
+    return std::make_unique<ReferenceMatrix>(n, k, std::move(tree), dtype_);
+  }
+
+  void reserve(int /*max_rows*/, int /*max_context*/, const AttentionShape& shape) override {
+    require_attention_shape(shape);
+  }
+
+  void embed(TensorView out, const Matrix& table, std::span<const std::int32_t> ids) override {
+    require_view(out, {.name = "embed: out", .rows = std::ssize(ids), .cols = table.k()});
+    require_ids(ids, table.n());
+    const auto& weights = dynamic_cast<const ReferenceMatrix&>(table);
+    for (std::size_t r = 0; r < ids.size(); ++r) {
+      std::copy_n(weights.row(ids[r]), table.k(),
+                  out.f32() + static_cast<std::int64_t>(r) * out.cols);
+    }
+  }
+
+  void rms_norm(TensorView out, ConstTensorView x, const float* weight, float eps) override {
+    const FlushDenormals guard;
+    require_view(x, {.name = "rms_norm: x", .rows = out.rows, .cols = out.cols});
+    require_view(out, {"rms_norm: out", out.rows, out.cols, dtype_});
+    for (std::int64_t r = 0; r < x.rows; ++r) {
+      const float* row = x.f32() + r * x.cols;
+      InterleavedSum squares;
+      for (std::int64_t i = 0; i < x.cols; ++i) squares.add_square(i, row[i]);
+      const float mean = squares.total() / static_cast<float>(x.cols);
+      const float scale = 1.0F / std::sqrt(mean + eps);
+      for (std::int64_t i = 0; i < x.cols; ++i) {
+        write_element(out, r * x.cols + i, row[i] * scale * weight[i]);
+      }
+    }
+  }
+
+  void matmul(TensorView out, ConstTensorView x, const Matrix& w, const float* bias) override {
+    multiply(out, x, w, bias, [](float& element, float value) { element = value; });
+  }
+
+  void matmul_add(TensorView inout, ConstTensorView x, const Matrix& w,
+                  const float* bias) override {
+    multiply(inout, x, w, bias, [](float& element, float value) { element += value; });
+  }
+
+  void rope_and_store_kv(TensorView q_out, ConstTensorView qkv, const float* cos_sin,
+                         const AttentionShape& shape, const KvLayer& kv,
+                         std::span<const SequenceRows> sequences) override {
+    const FlushDenormals guard;
+    require_attention_shape(shape);
+    const std::int64_t q_cols = std::int64_t{shape.num_heads} * shape.head_dim;
+    const std::int64_t kv_cols = std::int64_t{shape.num_kv_heads} * shape.head_dim;
+    require_view(qkv, {.name = "rope: qkv", .rows = q_out.rows, .cols = q_cols + 2 * kv_cols});
+    require_view(q_out, {"rope: q_out", q_out.rows, q_cols, dtype_});
+    const ReferenceCache cache(shape, kv, dtype_);
+    for (const SequenceRows& sequence : sequences) {
+      for (int i = 0; i < sequence.num_rows; ++i) {
+        const std::int64_t r = sequence.first_row + i;
+        std::vector<float> row = read_row(qkv, r);
+        for (int head = 0; head < shape.num_heads + shape.num_kv_heads; ++head) {
+          rotate(row.data() + std::int64_t{head} * shape.head_dim, cos_sin + r * shape.rotary_dim,
+                 shape.rotary_dim);
+        }
+        for (std::int64_t c = 0; c < q_cols; ++c) {
+          write_element(q_out, r * q_cols + c, row[static_cast<std::size_t>(c)]);
+        }
+        const int position = sequence.first_position + i;
+        const std::int32_t block = sequence.blocks[position / kv.block_tokens];
+        const int slot = position % kv.block_tokens;
+        for (int head = 0; head < shape.num_kv_heads; ++head) {
+          const float* key = row.data() + q_cols + std::int64_t{head} * shape.head_dim;
+          cache.store_key(block, slot, head, key);
+          cache.store_value(block, slot, head, key + kv_cols);
+        }
+      }
+    }
+  }
+
+  void attention(TensorView out, ConstTensorView q, const AttentionShape& shape, const KvLayer& kv,
+                 std::span<const SequenceRows> sequences) override {
+    const FlushDenormals guard;
+    require_attention_shape(shape);
+    const std::int64_t cols = std::int64_t{shape.num_heads} * shape.head_dim;
+    require_view(q, {"attention: q", out.rows, cols, dtype_});
+    require_view(out, {"attention: out", out.rows, cols, dtype_});
+    const ReferenceCache cache(shape, kv, dtype_);
+    const int group = shape.num_heads / shape.num_kv_heads;
+    std::vector<float> result(static_cast<std::size_t>(shape.head_dim));
+    for (const SequenceRows& sequence : sequences) {
+      for (int i = 0; i < sequence.num_rows; ++i) {
+        const std::int64_t r = sequence.first_row + i;
+        const std::vector<float> queries = read_row(q, r);
+        for (int head = 0; head < shape.num_heads; ++head) {
+          const std::int64_t column = std::int64_t{head} * shape.head_dim;
+          reference_attention(result.data(), queries.data() + column, cache, shape, sequence,
+                              head / group, sequence.first_position + i, dtype_);
+          for (int d = 0; d < shape.head_dim; ++d) {
+            write_element(out, r * cols + column + d, result[static_cast<std::size_t>(d)]);
+          }
+        }
+      }
+    }
+  }
+
+  void silu_mul(TensorView out, ConstTensorView gate_up) override {
+    const FlushDenormals guard;
+    require_view(gate_up, {.name = "silu_mul: gate_up", .rows = out.rows, .cols = 2 * out.cols});
+    require_view(out, {"silu_mul: out", out.rows, out.cols, dtype_});
+    for (std::int64_t r = 0; r < out.rows; ++r) {
+      const float* gate = gate_up.f32() + r * gate_up.cols;
+      for (std::int64_t i = 0; i < out.cols; ++i) {
+        write_element(out, r * out.cols + i, silu_f32(gate[i]) * gate[out.cols + i]);
+      }
+    }
+  }
+
+  void row_statistics(std::span<RowStatistics> out, ConstTensorView logits) override {
+    const FlushDenormals guard;
+    require_view(logits, {"row_statistics: logits", std::ssize(out), logits.cols});
+    for (std::size_t r = 0; r < out.size(); ++r) {
+      const float* row = logits.f32() + static_cast<std::int64_t>(r) * logits.cols;
+      const float max = *std::max_element(row, row + logits.cols) + 0.0F;  // never a negative zero
+      float sum = 0.0F;
+      for (std::int64_t begin = 0; begin < logits.cols; begin += kStatisticsSlice) {
+        const std::int64_t end = std::min(begin + kStatisticsSlice, logits.cols);
+        InterleavedSum slice;
+        for (std::int64_t i = begin; i < end; ++i) slice.add(i, exp_f32(row[i] - max));
+        sum += slice.total();
+      }
+      out[r] = {.max = max, .log_sum_exp = log_sum_exp_of(max, sum)};
+    }
+  }
+
+  std::size_t kv_block_bytes(const AttentionShape& shape, int block_tokens) const override {
+    return ReferenceCache::block_bytes(shape, block_tokens, dtype_);
+  }
+
+ private:
+  template <class Finish>
+  void multiply(const TensorView& out, const ConstTensorView& x, const Matrix& w, const float* bias,
+                Finish finish) const {
+    const FlushDenormals guard;
+    require_view(x, {"matmul: x", out.rows, w.k(), dtype_});
+    require_view(out, {.name = "matmul: out", .rows = out.rows, .cols = w.n()});
+    const auto& weights = dynamic_cast<const ReferenceMatrix&>(w);
+    for (std::int64_t r = 0; r < out.rows; ++r) {
+      const std::vector<float> row = read_row(x, r);
+      for (std::int64_t c = 0; c < out.cols; ++c) {
+        float value = inner_product(row.data(), weights.row(c), weights.tree(), dtype_);
+        if (bias != nullptr) value += bias[c];
+        finish(out.f32()[r * out.cols + c], value);
+      }
+    }
+  }
+
+  DType dtype_;
+};
+
+}  // namespace
+
+std::unique_ptr<Ops> make_reference_ops(DType compute_dtype) {
+  if (compute_dtype == DType::kFloat16) {
+    throw std::invalid_argument(
+        "compute type float16 is not offered on the CPU: float32, bfloat16");
+  }
+  return std::make_unique<ReferenceOps>(compute_dtype);
+}
+
+}  // namespace headrace

@@ -1,0 +1,302 @@
+// `headrace generate`: the main job. Every rank runs this; rank 0 is dispatcher, host and head.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <stdexcept>
+
+#include "comm/mpi_channel.h"
+#include "launch/agreement.h"
+#include "launch/commands.h"
+#include "launch/exit_codes.h"
+#include "launch/generate_options.h"
+#include "launch/generate_setup.h"
+#include "launch/generate_summary.h"
+#include "launch/guard.h"
+#include "runtime/driver/job_loop.h"
+#include "runtime/driver/progress.h"
+#include "runtime/driver/stop_signal.h"
+#include "runtime/pipeline/relay_stage.h"
+
+namespace headrace {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Sequences that wait or run beyond those that can run at once, so that the scheduler can choose.
+constexpr int kLookaheadFactor = 2;
+
+/// One rank's part of a job, from loaded weights to the last message.
+class Job {
+ public:
+  Job(const Environment& environment, const GenerateOptions& options, RankSetup& setup)
+      : environment_(environment), options_(options), setup_(setup) {}
+
+  int run(HostSetup* host) {
+    load();
+    make_channels();
+    if (setup_.stage == 0) return run_head(*host);
+    return run_relay();
+  }
+
+ private:
+  void load() {
+    const Clock::time_point start = Clock::now();
+    const std::uint64_t expected =
+        stage_weight_bytes(setup_.checkpoint->config(), setup_.part(), setup_.dtype);
+    double next_s = 2.0;
+    const LoadProgress progress = [&](std::uint64_t bytes) {
+      if (setup_.stage != 0 || seconds_since(start) < next_s) return;
+      next_s = seconds_since(start) + 2.0;
+      fmt::print(stderr, "loading: {} read of about {}\n", bytes_text(bytes), bytes_text(expected));
+    };
+    StageWeights weights =
+        load_stage_weights(*setup_.checkpoint, setup_.part(), *setup_.ops, progress);
+    model_ = std::make_unique<StageModel>(setup_.checkpoint->config(), setup_.part(),
+                                          std::move(weights), *setup_.ops, setup_.size);
+    const int block = setup_.size.block_tokens;
+    executor_ = std::make_unique<StageExecutor>(*model_, *setup_.pool, options_.max_num_seqs,
+                                                (setup_.max_model_len + block - 1) / block);
+    load_s_ = seconds_since(start);
+  }
+
+  // One communicator a kind of traffic, so that nothing has to be told apart by tags.
+  void make_channels() {
+    if (setup_.num_stages() == 1) return;
+    steps_.emplace(Communicator::duplicate(environment_.world().get()));
+    results_.emplace(Communicator::duplicate(environment_.world().get()));
+    const Topology topology(setup_.layout, environment_.rank());
+    if (const auto peer = topology.upstream()) {
+      upstream_ = make_mpi_receiver(*steps_, *peer, setup_.step_channel());
+    }
+    if (const auto peer = topology.downstream()) {
+      downstream_ = make_mpi_sender(*steps_, *peer, setup_.step_channel());
+    }
+    const ChannelShape shape = setup_.result_channel(options_.max_num_seqs);
+    const int last = topology.rank_of({.data = 0, .pipeline = setup_.num_stages() - 1, .tensor = 0});
+    if (topology.is_first_stage()) result_receiver_ = make_mpi_receiver(*results_, last, shape);
+    if (topology.is_last_stage()) result_sender_ = make_mpi_sender(*results_, 0, shape);
+    setup_.pool->set_poll([this] {
+      if (upstream_) upstream_->poll();
+      if (downstream_) downstream_->poll();
+      if (result_receiver_) result_receiver_->poll();
+      if (result_sender_) result_sender_->poll();
+    });
+  }
+
+  const std::string& name(int stage) const { return setup_.names[static_cast<std::size_t>(stage)]; }
+
+  int run_relay() {
+    const bool last = setup_.part().head;
+    RelayStage relay(*executor_,
+                     {.upstream = upstream_.get(),
+                      .downstream = downstream_.get(),
+                      .results = result_sender_.get()},
+                     {.stage = setup_.stage,
+                      .num_stages = setup_.num_stages(),
+                      .hidden_size = setup_.checkpoint->config().hidden_size,
+                      .max_rows = setup_.size.max_rows,
+                      .stall_timeout_s = options_.stall_timeout_s,
+                      .upstream_name = name(setup_.stage - 1),
+                      .downstream_name = last ? name(0) : name(setup_.stage + 1)});
+    relay.run();
+    gather_reports(relay.times());
+    return std::stoi(environment_.world().broadcast(std::string(), 0));
+  }
+
+  std::vector<StageReport> gather_reports(const StageTimes& times) {
+    const std::vector<std::string> texts = environment_.world().gather(
+        encode_report({.times = times,
+                       .peak_memory_bytes = peak_memory_bytes(),
+                       .num_threads = setup_.num_threads,
+                       .host = environment_.host()}),
+        0);
+    std::vector<StageReport> reports;
+    for (const std::string& text : texts) reports.push_back(decode_report(text));
+    return reports;
+  }
+
+  int run_head(HostSetup& host) {
+    Scheduler scheduler(setup_.scheduler_limits(options_));
+    ReplicaHead head(scheduler, *executor_,
+                     {.downstream = downstream_.get(), .results = result_receiver_.get()},
+                     {.num_stages = setup_.num_stages(),
+                      .hidden_size = setup_.checkpoint->config().hidden_size,
+                      .max_rows = setup_.size.max_rows,
+                      .stall_timeout_s = options_.stall_timeout_s,
+                      .downstream_name = name(std::min(1, setup_.num_stages() - 1)),
+                      .last_name = name(setup_.num_stages() - 1)});
+    const Clock::time_point start = Clock::now();
+    HostSide host_side(InputReader(input_options(options_)), *host.parser, host.context, host.store,
+                       {.max_outstanding = options_.max_num_seqs * kLookaheadFactor});
+    Progress progress(stderr);
+    const auto view = [&](double elapsed_s) {
+      return ProgressView{.host = host_side.counts(),
+                          .scheduler = scheduler.stats(),
+                          .num_blocks = setup_.size.num_blocks,
+                          .times = head.times(),
+                          .elapsed_s = elapsed_s};
+    };
+    const LoopEnd end = run_job_loop(
+        host_side, scheduler, head,
+        {.on_tick = [&](double elapsed_s) { if (progress.is_due(elapsed_s)) progress.show(view(elapsed_s)); },
+         .stop_requested = stop_signal});
+    const double wall_s = seconds_since(start);
+    progress.clear();
+    if (end == LoopEnd::kStoppedInFlight) stop_now();
+    head.finish();
+
+    const RunReport report{.layout = to_string(setup_.layout),
+                           .layers = layer_counts(),
+                           .wall_s = wall_s,
+                           .load_s = load_s_,
+                           .counts = host_side.counts(),
+                           .latencies = host_side.latencies(),
+                           .scheduler = scheduler.stats(),
+                           .head = head.counters(),
+                           .stages = gather_reports(head.times()[0])};
+    int exit_code = kExitResumable;
+    if (end == LoopEnd::kFinished) {
+      host.store.complete(summary_json(report));
+      exit_code = host.store.exit_code();
+    }
+    fmt::print(stderr, "{}", summary_text(report));
+    fmt::print(stderr, "{}\n", closing_line(end));
+    environment_.world().broadcast(std::to_string(exit_code), 0);
+    return exit_code;
+  }
+
+  std::string closing_line(LoopEnd end) const {
+    if (end == LoopEnd::kFinished) return "answers: " + options_.output;
+    return fmt::format("stopped by signal {}: everything so far is saved; the same command goes on",
+                       stop_signal());
+  }
+
+  // Steps are still out, but everything that came back is saved: nothing is lost by not waiting.
+  [[noreturn]] void stop_now() {
+    fmt::print(stderr, "{}\n", closing_line(LoopEnd::kStopped));
+    MPI_Abort(MPI_COMM_WORLD, kExitResumable);
+    std::_Exit(kExitResumable);
+  }
+
+  std::vector<int> layer_counts() const {
+    std::vector<int> counts;
+    for (const StagePart& part : setup_.parts) counts.push_back(part.num_layers());
+    return counts;
+  }
+
+  const Environment& environment_;
+  const GenerateOptions& options_;
+  RankSetup& setup_;
+  std::unique_ptr<StageModel> model_;
+  std::unique_ptr<StageExecutor> executor_;
+  std::optional<Communicator> steps_;
+  std::optional<Communicator> results_;
+  std::unique_ptr<MessageReceiver> upstream_;
+  std::unique_ptr<MessageSender> downstream_;
+  std::unique_ptr<MessageReceiver> result_receiver_;
+  std::unique_ptr<MessageSender> result_sender_;
+  double load_s_ = 0.0;
+};
+
+// A finished job is only checked: its input must be the one it was made from.
+int check_finished(HostSetup& host, const GenerateOptions& options) {
+  InputReader reader(input_options(options));
+  InputLine line;
+  while (reader.next(line)) host.store.begin_line(line, reader.place(line));
+  host.store.end_input();
+  fmt::print(stderr, "{} is complete: {} answered, {} failed; nothing to do (--overwrite starts afresh)\n",
+             options.output, host.store.counts().num_answered, host.store.counts().num_failed);
+  return host.store.exit_code();
+}
+
+void print_setup(const Environment& environment, const RankSetup& setup,
+                 const GenerateOptions& options, const HostSetup& host) {
+  const ModelConfig& config = setup.checkpoint->config();
+  fmt::print(stderr, "{}: {}, {} layers, hidden {}, {}/{} heads, vocabulary {}, {}\n", options.model,
+             config.architecture, config.num_layers, config.hidden_size, config.num_heads,
+             config.num_kv_heads, config.vocab_size, dtype_name(setup.dtype));
+  fmt::print(stderr, "layout {} (P×T×D), {} micro-batch{}, {} thread{} a rank\n",
+             to_string(setup.layout), setup.num_micro_batches, setup.num_micro_batches == 1 ? "" : "es",
+             setup.num_threads, setup.num_threads == 1 ? "" : "s");
+  fmt::print(stderr, "{}", memory_table(stage_memories(setup, options), setup.size.num_blocks,
+                                        setup.size.block_tokens));
+  for (const std::string& warning : placement_warnings(environment, setup)) {
+    fmt::print(stderr, "warning: {}\n", warning);
+  }
+  if (!host.store.found().empty()) fmt::print(stderr, "{}\n", host.store.found());
+}
+
+struct Prepared {
+  GenerateOptions options;
+  RankSetup setup;
+  std::unique_ptr<HostSetup> host;  // on rank 0
+  bool finished = false;            // there is nothing to run
+  int exit_code = kExitSuccess;     // then
+};
+
+void prepare(const Environment& environment, const std::vector<std::string>& args, Prepared& p) {
+  const Communicator& world = environment.world();
+  const bool is_root = environment.rank() == 0;
+  std::optional<std::string> help;
+  prepare_together(world, [&] { help = parse_generate_options(args, p.options); });
+  if (help) {
+    if (is_root) fmt::print("{}", *help);
+    p.finished = true;
+    return;
+  }
+  prepare_together(world, [&] { p.setup = set_up_rank(environment, p.options); });
+  install_guard(fmt::format("rank {} (stage {}, {})", environment.rank(), p.setup.stage,
+                            environment.host()));
+  prepare_together(world, [&] { plan_memory(environment, p.options, p.setup); });
+  std::string answer;  // of rank 0: the exit code of a finished job, or nothing
+  prepare_together(world, [&] {
+    if (!is_root) return;
+    p.host = set_up_host(p.setup, p.options);
+    if (p.host->store.state() != JobState::kFinished) return;
+    if (p.options.retry_failed && p.host->store.counts().num_failed > 0) {
+      InputReader reader(input_options(p.options));
+      p.host->store.reopen_failed(reader);
+      return;
+    }
+    answer = std::to_string(check_finished(*p.host, p.options));
+  });
+  answer = world.broadcast(answer, 0);
+  if (!answer.empty()) {
+    p.finished = true;
+    p.exit_code = std::stoi(answer);
+    return;
+  }
+  if (is_root) print_setup(environment, p.setup, p.options, *p.host);
+}
+
+// noexcept: an exception that leaves this function must reach the guard before any destructor runs.
+int generate(const Environment& environment, const std::vector<std::string>& args) noexcept {
+  install_guard(fmt::format("rank {} ({})", environment.rank(), environment.host()));
+  Prepared prepared;
+  try {
+    prepare(environment, args, prepared);
+  } catch (const std::invalid_argument& mistake) {
+    if (environment.rank() == 0) fmt::print(stderr, "headrace: {}\n", mistake.what());
+    return kExitUsage;
+  }
+  if (prepared.finished) return prepared.exit_code;
+  install_stop_signals();
+  return Job(environment, prepared.options, prepared.setup).run(prepared.host.get());
+}
+
+}  // namespace
+
+int run_generate(const std::vector<std::string>& args) {
+  // Waiting ranks give way to computing ones; costs 0.4 microseconds a message where cores suffice.
+  setenv("OMPI_MCA_mpi_yield_when_idle", "1", /*overwrite=*/0);
+  const Environment environment;
+  return generate(environment, args);
+}
+
+}  // namespace headrace

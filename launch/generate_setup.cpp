@@ -1,0 +1,314 @@
+#include "launch/generate_setup.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <map>
+#include <stdexcept>
+#include <thread>
+
+#include "partition/layer_split.h"
+#include "runtime/job/sampling_defaults.h"
+#include "runtime/pipeline/step_message.h"
+
+namespace headrace {
+namespace {
+
+// A row of a bulk job is about as often a prompt's as a sampled one, and the head runs for sampled rows
+// only: half of its weight is its load.
+constexpr double kHeadRowShare = 0.5;
+// Looking a row up costs next to nothing beside a layer.
+constexpr double kEmbeddingLoad = 0.05;
+
+// Room for a step's plan: admissions are the only part without a small bound, and the scheduler keeps
+// to this.
+constexpr std::size_t kPlanBytesBase = std::size_t{256} << 10;
+constexpr std::size_t kPlanBytesPerRow = 64;
+constexpr std::size_t kPlanBytesPerSequence = 64;
+
+DType choose_dtype(const std::string& name, const Checkpoint& checkpoint) {
+  if (name == "float32") return DType::kFloat32;
+  if (name == "bfloat16") return DType::kBFloat16;
+  return checkpoint.preferred_dtype();
+}
+
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
+  return std::max(CPU_COUNT(&set), 1);
+}
+
+std::vector<StagePart> make_parts(const ModelConfig& config, const GenerateOptions& options,
+                                  int num_stages) {
+  if (!options.layers.empty() && static_cast<int>(options.layers.size()) != num_stages) {
+    throw std::invalid_argument(fmt::format("--layers names {} stages, but the pipeline has {}",
+                                            options.layers.size(), num_stages));
+  }
+  const std::vector<LayerRange> ranges =
+      options.layers.empty()
+          ? split_layers(config.num_layers, num_stages,
+                         {.embedding = kEmbeddingLoad,
+                          .head = kHeadRowShare * head_weight_in_layers(config)})
+          : split_by_counts(options.layers, config.num_layers);
+  std::vector<StagePart> parts;
+  for (int stage = 0; stage < num_stages; ++stage) {
+    const LayerRange& range = ranges[static_cast<std::size_t>(stage)];
+    parts.push_back({.begin_layer = range.begin,
+                     .end_layer = range.end,
+                     .embedding = stage == 0,
+                     .head = stage == num_stages - 1});
+  }
+  return parts;
+}
+
+int choose_max_model_len(const ModelConfig& config, const GenerateOptions& options) {
+  if (!options.max_model_len) return config.max_position_embeddings;
+  if (*options.max_model_len > config.max_position_embeddings) {
+    throw std::invalid_argument(fmt::format("--max-model-len {}: the model's context is {}",
+                                            *options.max_model_len, config.max_position_embeddings));
+  }
+  return *options.max_model_len;
+}
+
+// Blocks that this rank's share of memory holds; more than max_blocks are never needed.
+std::int64_t blocks_in_memory(const Environment& environment, const GenerateOptions& options,
+                              std::size_t block_bytes, std::int64_t max_blocks) {
+  if (block_bytes == 0) return max_blocks;
+  const std::uint64_t share = available_memory_bytes() / 2 /
+                              static_cast<std::uint64_t>(environment.node_num_ranks());
+  const std::uint64_t budget =
+      options.kv_cache_memory_bytes ? options.kv_cache_memory_bytes->bytes : share;
+  return std::min(static_cast<std::int64_t>(budget / block_bytes), max_blocks);
+}
+
+// Every stage has as many blocks as the one with the fewest.
+int agree_on_blocks(const Environment& environment, const GenerateOptions& options,
+                    const RankSetup& setup) {
+  const int block = options.block_size;
+  const std::int64_t blocks_per_sequence = (setup.max_model_len + block - 1) / block;
+  const std::int64_t useful = blocks_per_sequence * options.max_num_seqs;
+  const std::size_t block_bytes =
+      stage_block_bytes(setup.checkpoint->config(), setup.part(), *setup.ops, block);
+  const std::int64_t blocks = environment.world().min(
+      blocks_in_memory(environment, options, block_bytes, useful));
+  if (blocks < blocks_per_sequence) {
+    throw std::invalid_argument(fmt::format(
+        "the KV cache holds {} tokens, less than one context of {}: give --max-model-len {} or less, "
+        "or a larger --kv-cache-memory-bytes",
+        blocks * block, setup.max_model_len, std::max<std::int64_t>(blocks * block, 1)));
+  }
+  return static_cast<int>(std::min<std::int64_t>(blocks, std::numeric_limits<int>::max()));
+}
+
+std::string base_name(const std::string& model) {
+  std::string path = model;
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return std::filesystem::path(path).filename().string();
+}
+
+std::int64_t created_time() {
+  const char* epoch = std::getenv("SOURCE_DATE_EPOCH");
+  return epoch == nullptr ? 0 : std::strtoll(epoch, nullptr, 10);
+}
+
+std::string numeric_class(const GenerateOptions& options) {
+  return options.backend == "reference" || options.isa == "portable" ? "portable" : "x86";
+}
+
+// Chat requests see the date of the job's first start, so that a resumed job gives the same prompts.
+ChatRenderer make_renderer(const ModelText& text, std::int64_t now_s) {
+  return [text, now_s](const nlohmann::ordered_json& context) {
+    if (!text.chat) throw std::runtime_error(text.chat_problem);
+    return text.render(context, now_s);
+  };
+}
+
+JobKey make_job_key(const RankSetup& setup, const GenerateOptions& options, const ModelText& text,
+                    const SamplingDefaults& defaults, const std::string& model_name) {
+  return {
+      {"weights", setup.checkpoint->fingerprint(), ""},
+      {"tokenizer", text.tokenizer->fingerprint(), ""},
+      {"dtype", std::string(dtype_name(setup.dtype)), fmt::format("--dtype {}", dtype_name(setup.dtype))},
+      {"numeric class", numeric_class(options),
+       numeric_class(options) == "portable" ? "--isa portable" : "--isa auto"},
+      {"seed", std::to_string(options.seed), fmt::format("--seed {}", options.seed)},
+      {"chat template", text.template_fingerprint, ""},
+      {"sampling defaults", describe(defaults),
+       fmt::format("--generation-config {}", options.generation_config)},
+      {"max-model-len", std::to_string(setup.max_model_len),
+       fmt::format("--max-model-len {}", setup.max_model_len)},
+      {"model name", model_name, fmt::format("--served-model-name {}", model_name)},
+  };
+}
+
+}  // namespace
+
+ChannelShape RankSetup::step_channel() const {
+  return {.max_bytes = max_step_message_bytes(num_stages(), max_plan_bytes, size.max_rows,
+                                              checkpoint->config().hidden_size),
+          .num_buffers = num_micro_batches + 1};
+}
+
+ChannelShape RankSetup::result_channel(int max_num_seqs) const {
+  // A scored or sampled row: token, log-probability, rank, and the best alternatives.
+  constexpr std::size_t kRowBytes = 64 + kMaxLogprobs * (sizeof(TokenId) + sizeof(float));
+  const std::size_t rows = static_cast<std::size_t>(size.max_rows) * 2 +
+                           static_cast<std::size_t>(max_num_seqs);
+  return {.max_bytes = 4096 + static_cast<std::size_t>(num_stages()) * sizeof(StageTimes) +
+                       rows * kRowBytes,
+          .num_buffers = num_micro_batches + 1};
+}
+
+SchedulerLimits RankSetup::scheduler_limits(const GenerateOptions& options) const {
+  return {.num_micro_batches = num_micro_batches,
+          .max_num_seqs = options.max_num_seqs,
+          .max_rows = size.max_rows,
+          .num_blocks = size.num_blocks,
+          .block_tokens = size.block_tokens,
+          .max_model_len = max_model_len,
+          .max_plan_bytes = max_plan_bytes};
+}
+
+RankSetup set_up_rank(const Environment& environment, const GenerateOptions& options) {
+  RankSetup setup;
+  setup.layout = resolve_layout(options.layout(), environment.num_ranks());
+  setup.stage = Topology(setup.layout, environment.rank()).stage();
+  setup.checkpoint = Checkpoint::open(resolve_model_path(options.model));
+  const ModelConfig& config = setup.checkpoint->config();
+  setup.dtype = choose_dtype(options.dtype, *setup.checkpoint);
+  setup.parts = make_parts(config, options, setup.num_stages());
+  setup.max_model_len = choose_max_model_len(config, options);
+  setup.num_micro_batches =
+      options.num_micro_batches > 0 ? options.num_micro_batches : setup.num_stages();
+  setup.num_threads = options.threads > 0
+                          ? options.threads
+                          : std::max(1, usable_cores() / environment.node_num_ranks());
+  setup.pool = make_thread_pool(setup.num_threads);
+  setup.ops = options.backend == "reference" ? make_reference_ops(setup.dtype)
+                                             : make_cpu_ops(setup.dtype, *setup.pool, options.isa);
+  setup.max_plan_bytes = kPlanBytesBase +
+                         static_cast<std::size_t>(options.max_num_batched_tokens) * kPlanBytesPerRow +
+                         static_cast<std::size_t>(options.max_num_seqs) * kPlanBytesPerSequence;
+  setup.size = {.max_rows = options.max_num_batched_tokens,
+                .max_logit_rows = options.max_num_batched_tokens,
+                .max_context = setup.max_model_len,
+                .num_blocks = 0,
+                .block_tokens = options.block_size};
+  return setup;
+}
+
+std::vector<StageMemory> stage_memories(const RankSetup& setup, const GenerateOptions& options) {
+  const ModelConfig& config = setup.checkpoint->config();
+  std::vector<StageMemory> stages;
+  for (int s = 0; s < setup.num_stages(); ++s) {
+    const StagePart& part = setup.parts[static_cast<std::size_t>(s)];
+    const std::size_t step = setup.step_channel().max_bytes *
+                             static_cast<std::size_t>(setup.step_channel().num_buffers);
+    const ChannelShape results = setup.result_channel(options.max_num_seqs);
+    std::size_t messages = 0;
+    if (s > 0) messages += step;
+    if (!part.head) messages += step;
+    if (setup.num_stages() > 1 && (s == 0 || part.head)) {
+      messages += results.max_bytes * static_cast<std::size_t>(results.num_buffers);
+    }
+    stages.push_back(
+        {.part = part,
+         .weight_bytes = stage_weight_bytes(config, part, setup.dtype),
+         .kv_bytes = stage_block_bytes(config, part, *setup.ops, setup.size.block_tokens) *
+                     static_cast<std::size_t>(setup.size.num_blocks),
+         .workspace_bytes = stage_workspace_bytes(config, part, setup.dtype, setup.size),
+         .message_bytes = messages});
+  }
+  return stages;
+}
+
+void plan_memory(const Environment& environment, const GenerateOptions& options, RankSetup& setup) {
+  setup.size.num_blocks = agree_on_blocks(environment, options, setup);
+  const std::string name =
+      fmt::format("rank {} on {} (stage {})", environment.rank(), environment.host(), setup.stage);
+  for (int rank = 0; rank < environment.num_ranks(); ++rank) {
+    setup.names.push_back(environment.world().broadcast(name, rank));
+  }
+}
+
+std::vector<std::string> placement_warnings(const Environment& environment, const RankSetup& setup) {
+  std::vector<std::string> warnings;
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int usable = usable_cores();
+  const int wanted = setup.num_threads * environment.node_num_ranks();
+  if (setup.num_threads > usable) {
+    warnings.push_back(fmt::format(
+        "{} threads of a rank share {} core{}: the launcher bound it; start with --bind-to none",
+        setup.num_threads, usable, usable == 1 ? "" : "s"));
+  } else if (wanted > cores) {
+    warnings.push_back(fmt::format("{} ranks x {} threads on {} cores of {}: they will wait for each "
+                                   "other; start fewer ranks or give --threads",
+                                   environment.node_num_ranks(), setup.num_threads, cores,
+                                   environment.host()));
+  } else if (wanted * 2 <= cores && usable < cores) {
+    warnings.push_back(fmt::format("{} of {} cores of {} are used: the launcher bound this rank to {}; "
+                                   "start with --bind-to none",
+                                   wanted, cores, environment.host(), usable));
+  }
+  return warnings;
+}
+
+InputOptions input_options(const GenerateOptions& options) {
+  InputOptions input;
+  input.paths = options.inputs;
+  if (!options.shard.empty()) input.shard = parse_shard(options.shard);
+  return input;
+}
+
+std::unique_ptr<HostSetup> set_up_host(const RankSetup& setup, const GenerateOptions& options) {
+  const JobPaths paths{.output = options.output,
+                       .error_file = options.error_file,
+                       .journal_dir = options.journal_dir};
+  check_inputs(options.inputs, paths.all());
+  input_options(options);  // a mistake in --shard shows now
+
+  ModelText text = load_model_text({.model = options.tokenizer.value_or(options.model),
+                                    .chat_template = options.chat_template});
+  SamplingDefaults defaults;
+  if (options.generation_config == "auto" && !setup.checkpoint->generation_config().empty()) {
+    defaults = parse_generation_config(setup.checkpoint->generation_config(), "generation_config.json");
+  }
+  const std::string model_name = options.served_model_names.empty() ? base_name(options.model)
+                                                                    : options.served_model_names[0];
+  JobStore store({.paths = paths,
+                  .key = make_job_key(setup, options, text, defaults, model_name),
+                  .overwrite = options.overwrite,
+                  .retry_failed = options.retry_failed,
+                  .start_s = local_now_s()});
+
+  const ModelConfig& config = setup.checkpoint->config();
+  std::vector<TokenId> end_ids = config.eos_token_ids;
+  if (const auto eos = text.tokenizer->eos_id()) end_ids.push_back(*eos);
+  end_ids.insert(end_ids.end(), defaults.eos_token_ids.begin(), defaults.eos_token_ids.end());
+  std::sort(end_ids.begin(), end_ids.end());
+  end_ids.erase(std::unique(end_ids.begin(), end_ids.end()), end_ids.end());
+
+  AnswerContext context{.tokenizer = text.tokenizer,
+                        .job_key = store.job_key(),
+                        .model = model_name,
+                        .created = created_time()};
+  auto parser = std::make_unique<RequestParser>(
+      ParserConfig{.tokenizer = text.tokenizer,
+                   .chat = make_renderer(text, store.first_start_s()),
+                   .max_model_len = setup.max_model_len,
+                   .vocab_size = config.vocab_size,
+                   .end_ids = std::move(end_ids),
+                   .defaults = std::move(defaults),
+                   .seed = static_cast<std::uint64_t>(options.seed),
+                   .served_model_names = options.served_model_names});
+  return std::make_unique<HostSetup>(HostSetup{.text = std::move(text),
+                                               .parser = std::move(parser),
+                                               .context = std::move(context),
+                                               .store = std::move(store)});
+}
+
+}  // namespace headrace

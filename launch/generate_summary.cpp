@@ -1,0 +1,137 @@
+#include "launch/generate_summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launch/memory_plan.h"
+#include "runtime/driver/progress.h"
+
+namespace headrace {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double rate(std::int64_t count, double seconds) {
+  return seconds > 0 ? static_cast<double>(count) / seconds : 0.0;
+}
+
+struct Shares {
+  double busy = 0.0;
+  double wait = 0.0;
+  double transfer = 0.0;
+};
+
+Shares shares_of(const StageTimes& times) {
+  const double all =
+      std::max<double>(static_cast<double>(times.busy_ns + times.wait_ns + times.transfer_ns), 1.0);
+  return {.busy = 100.0 * static_cast<double>(times.busy_ns) / all,
+          .wait = 100.0 * static_cast<double>(times.wait_ns) / all,
+          .transfer = 100.0 * static_cast<double>(times.transfer_ns) / all};
+}
+
+double rounded(double value, double unit) { return static_cast<double>(std::llround(value / unit)) * unit; }
+
+Json latency_json(const LatencyDistribution& distribution) {
+  const LatencyDistribution::Summary s = distribution.summary();
+  const auto ms = [](double seconds) { return static_cast<double>(std::llround(seconds * 1e6)) / 1e3; };
+  return {{"count", s.count},      {"mean_ms", ms(s.mean_s)}, {"median_ms", ms(s.median_s)},
+          {"p95_ms", ms(s.p95_s)}, {"min_ms", ms(s.min_s)},   {"max_ms", ms(s.max_s)},
+          {"std_ms", ms(s.std_s)}};
+}
+
+std::string latency_line(const char* name, const LatencyDistribution& distribution) {
+  const LatencyDistribution::Summary s = distribution.summary();
+  return fmt::format("  {:<22}{:>9.1f}{:>9.1f}{:>9.1f}{:>9.1f}{:>9.1f}{:>9.1f}\n", name,
+                     s.mean_s * 1e3, s.median_s * 1e3, s.p95_s * 1e3, s.min_s * 1e3, s.max_s * 1e3,
+                     s.std_s * 1e3);
+}
+
+}  // namespace
+
+std::string encode_report(const StageReport& report) {
+  return Json{{"busy_ns", report.times.busy_ns},
+              {"wait_ns", report.times.wait_ns},
+              {"transfer_ns", report.times.transfer_ns},
+              {"peak_memory_bytes", report.peak_memory_bytes},
+              {"threads", report.num_threads},
+              {"host", report.host}}
+      .dump();
+}
+
+StageReport decode_report(const std::string& text) {
+  const Json json = Json::parse(text);
+  return {.times = {.busy_ns = json.at("busy_ns"),
+                    .wait_ns = json.at("wait_ns"),
+                    .transfer_ns = json.at("transfer_ns")},
+          .peak_memory_bytes = json.at("peak_memory_bytes"),
+          .num_threads = json.at("threads"),
+          .host = json.at("host")};
+}
+
+Json summary_json(const RunReport& r) {
+  Json stages = Json::array();
+  for (std::size_t s = 0; s < r.stages.size(); ++s) {
+    const StageReport& stage = r.stages[s];
+    const Shares shares = shares_of(stage.times);
+    stages.push_back({{"layers", r.layers[s]},
+                      {"host", stage.host},
+                      {"threads", stage.num_threads},
+                      {"busy_percent", rounded(shares.busy, 0.01)},
+                      {"wait_percent", rounded(shares.wait, 0.01)},
+                      {"transfer_percent", rounded(shares.transfer, 0.01)},
+                      {"peak_memory_bytes", stage.peak_memory_bytes}});
+  }
+  return {{"layout", r.layout},
+          {"wall_s", rounded(r.wall_s, 1e-3)},
+          {"load_s", rounded(r.load_s, 1e-3)},
+          {"run_prompt_tokens", r.counts.num_run_prompt_tokens},
+          {"run_completion_tokens", r.counts.num_run_tokens},
+          {"resumed_tokens", r.counts.num_resumed_tokens},
+          {"rebuilt_tokens", r.counts.num_rebuilt_tokens},
+          {"output_tokens_per_s", rounded(rate(r.counts.num_run_tokens, r.wall_s), 0.01)},
+          {"prompt_tokens_per_s", rounded(rate(r.counts.num_run_prompt_tokens, r.wall_s), 0.01)},
+          {"steps", r.head.steps},
+          {"rows", r.head.rows},
+          {"host_ms_per_step",
+           r.head.steps > 0 ? static_cast<double>(r.head.host_ns) / 1e6 / static_cast<double>(r.head.steps)
+                            : 0.0},
+          {"preemptions", r.scheduler.num_preemptions},
+          {"recomputed_tokens", r.scheduler.num_recomputed_tokens},
+          {"time_to_first_token", latency_json(r.latencies.first_token)},
+          {"time_per_output_token", latency_json(r.latencies.per_output_token)},
+          {"stages", stages}};
+}
+
+std::string summary_text(const RunReport& r) {
+  std::string text = fmt::format(
+      "{} answered, {} failed; this run: {} lines, {} prompt and {} output tokens in {} "
+      "({:.1f} and {:.1f} tokens/s), loaded in {:.1f} s\n",
+      r.counts.job.num_answered, r.counts.job.num_failed, r.counts.num_run_lines,
+      r.counts.num_run_prompt_tokens, r.counts.num_run_tokens, duration_text(r.wall_s),
+      rate(r.counts.num_run_prompt_tokens, r.wall_s), rate(r.counts.num_run_tokens, r.wall_s), r.load_s);
+  if (r.counts.num_resumed_tokens > 0) {
+    text += fmt::format("resume cost: {} tokens taken over, {} computed again to rebuild their cache\n",
+                        r.counts.num_resumed_tokens, r.counts.num_rebuilt_tokens);
+  }
+  if (r.scheduler.num_preemptions > 0) {
+    text += fmt::format("KV cache full {} times: {} tokens computed again\n", r.scheduler.num_preemptions,
+                        r.scheduler.num_recomputed_tokens);
+  }
+  text += fmt::format("  {:<22}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}\n", "milliseconds", "mean", "median", "p95",
+                      "min", "max", "std");
+  text += latency_line("time to first token", r.latencies.first_token);
+  text += latency_line("time per output token", r.latencies.per_output_token);
+  text += fmt::format("  {:<6}{:>8}{:>9}{:>8}{:>8}{:>10}{:>13}  {}\n", "stage", "layers", "threads",
+                      "busy", "wait", "transfer", "peak memory", "host");
+  for (std::size_t s = 0; s < r.stages.size(); ++s) {
+    const StageReport& stage = r.stages[s];
+    const Shares shares = shares_of(stage.times);
+    text += fmt::format("  {:<6}{:>8}{:>9}{:>7.1f}%{:>7.1f}%{:>9.1f}%{:>13}  {}\n", s, r.layers[s],
+                        stage.num_threads, shares.busy, shares.wait, shares.transfer,
+                        bytes_text(stage.peak_memory_bytes), stage.host);
+  }
+  return text;
+}
+
+}  // namespace headrace

@@ -1,0 +1,97 @@
+#include "launch/memory_plan.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <limits>
+#include <string_view>
+
+namespace headrace {
+namespace {
+
+constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
+
+// The number in a file that holds one ("max" or a huge number where there is no limit).
+std::uint64_t number_in(const char* path) {
+  std::ifstream file(path);
+  std::uint64_t value = 0;
+  return file >> value ? value : kNoLimit;
+}
+
+// What a control group (version 2, or 1) still allows.
+std::uint64_t group_allowance() {
+  struct Files {
+    const char* limit;
+    const char* used;
+  };
+  constexpr std::array kVersions{
+      Files{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
+      Files{"/sys/fs/cgroup/memory/memory.limit_in_bytes",
+            "/sys/fs/cgroup/memory/memory.usage_in_bytes"}};
+  for (const Files& files : kVersions) {
+    const std::uint64_t limit = number_in(files.limit);
+    const std::uint64_t used = number_in(files.used);
+    if (limit != kNoLimit && used != kNoLimit) return limit > used ? limit - used : 0;
+  }
+  return kNoLimit;
+}
+
+std::string role(const StagePart& part) {
+  std::string text = part.num_layers() > 0
+                         ? fmt::format("layers {}-{}", part.begin_layer, part.end_layer - 1)
+                         : std::string("no layers");
+  if (part.embedding) text = "embedding, " + text;
+  if (part.head) text += ", head";
+  return text;
+}
+
+}  // namespace
+
+std::uint64_t available_memory_bytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string key;
+  std::uint64_t kib = 0;
+  std::string unit;
+  while (file >> key >> kib) {
+    std::getline(file, unit);
+    if (key == "MemAvailable:") return std::min(kib * 1024, group_allowance());
+  }
+  return group_allowance();
+}
+
+std::uint64_t peak_memory_bytes() {
+  struct rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+std::string bytes_text(std::uint64_t bytes) {
+  constexpr std::array<std::string_view, 5> kUnits{"B", "KiB", "MiB", "GiB", "TiB"};
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (value >= 1024 && unit + 1 < kUnits.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+std::string memory_table(const std::vector<StageMemory>& stages, int num_blocks, int block_tokens) {
+  std::string table = fmt::format("{:<7}{:<34}{:>11}{:>11}{:>11}{:>11}{:>11}\n", "stage", "runs",
+                                  "weights", "KV cache", "workspace", "messages", "total");
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const StageMemory& m = stages[s];
+    table += fmt::format("{:<7}{:<34}{:>11}{:>11}{:>11}{:>11}{:>11}\n", s, role(m.part),
+                         bytes_text(m.weight_bytes), bytes_text(m.kv_bytes),
+                         bytes_text(m.workspace_bytes), bytes_text(m.message_bytes),
+                         bytes_text(m.total()));
+  }
+  table += fmt::format("KV cache: {} blocks of {} tokens = {} tokens in every stage\n", num_blocks,
+                       block_tokens, static_cast<std::int64_t>(num_blocks) * block_tokens);
+  return table;
+}
+
+}  // namespace headrace

@@ -1,0 +1,62 @@
+#include "launch/version.h"
+
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <array>
+#include <boost/version.hpp>
+
+#include "kernels/ops.h"
+
+namespace headrace {
+namespace {
+
+/// The library that is loaded at run time, first line only (Open MPI adds its build host and date).
+std::string mpi_library() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  // One of the few functions that MPI allows before MPI_Init.
+  if (MPI_Get_library_version(text.data(), &length) != MPI_SUCCESS) return "unknown library";
+  std::string line(text.data(), static_cast<std::size_t>(length));
+  return line.substr(0, line.find_first_of(",\n"));
+}
+
+std::string mpi_headers() {
+#if defined(OMPI_MAJOR_VERSION)
+  return fmt::format("Open MPI {}.{}.{}", OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
+                     OMPI_RELEASE_VERSION);
+#elif defined(MPICH_VERSION)
+  return "MPICH " MPICH_VERSION;
+#else
+  return "another MPI";
+#endif
+}
+
+std::string boost_version() {
+  return fmt::format("{}.{}.{}", BOOST_VERSION / 100000, BOOST_VERSION / 100 % 1000,
+                     BOOST_VERSION % 100);
+}
+
+}  // namespace
+
+std::string version_text() {
+  const std::string_view features = cpu_features();
+  return fmt::format(
+      "headrace {}\n"
+      "MPI       {}; built with {} (MPI {}.{})\n"
+      "HDF5      not built in: models are read from Hugging Face directories and GGUF files\n"
+      "CUDA      not built in: computes on the CPU\n"
+      "Boost     {}\n"
+      "CPU       {}\n"
+      "compiler  {} {}\n",
+      HEADRACE_VERSION, mpi_library(), mpi_headers(), MPI_VERSION, MPI_SUBVERSION, boost_version(),
+      features.empty() ? "no vector extension that this program uses" : features,
+#ifdef __clang__
+      "clang",
+#else
+      "gcc",
+#endif
+      __VERSION__);
+}
+
+}  // namespace headrace

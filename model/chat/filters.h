@@ -1,0 +1,13 @@
+// jinja2's built-in filters, and transformers' tojson.
+#pragma once
+
+#include <string_view>
+
+#include "model/chat/interpreter.h"
+
+namespace headrace::jinja {
+
+/// Null for what is no filter here.
+Filter find_filter(std::string_view name);
+
+}  // namespace headrace::jinja

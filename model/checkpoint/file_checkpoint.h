@@ -1,0 +1,70 @@
+// The checkpoint that safetensors and GGUF share: a table of where each canonical tensor lies, and
+// the reading of rows from there.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "model/checkpoint/checkpoint.h"
+#include "model/checkpoint/dequantize.h"
+#include "model/checkpoint/input_file.h"
+
+namespace headrace {
+
+/// A tensor as a file has it, under its canonical name.
+struct StoredTensor {
+  std::string name;
+  std::string file_name;             // its name there, for messages
+  std::vector<std::int64_t> shape;   // outermost first
+  std::string type_name;             // as the file spells it
+  const StoredType* type = nullptr;  // null where the type cannot be read
+  std::size_t file = 0;              // index of the file
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  bool interleaved_heads = false;  // see GgufTensorName
+};
+
+/// Everything a format's reader has found.
+struct FileCheckpointParts {
+  std::string format;       // "safetensors" or "gguf"
+  std::string config_name;  // what the shapes follow from, for messages: "config.json"
+  std::string_view types;   // that this format's tensors may have, for messages
+  std::string config_text;  // of config.json; empty for GGUF, whose header holds it
+  std::string generation_config;
+  ModelConfig config;
+  std::vector<InputFile> files;
+  std::vector<std::uint64_t> header_bytes;  // of each file
+  std::vector<StoredTensor> tensors;        // names are unique
+};
+
+class FileCheckpoint : public Checkpoint {
+ public:
+  /// Checks that the tensors are exactly those that the configuration implies, in shape and in a
+  /// type that can be read. Throws std::invalid_argument naming file and tensor where they are not.
+  explicit FileCheckpoint(FileCheckpointParts parts);
+
+  const ModelConfig& config() const override { return parts_.config; }
+  const std::vector<TensorInfo>& tensors() const override { return infos_; }
+  bool has(std::string_view name) const override { return by_name_.contains(name); }
+  DType preferred_dtype() const override;
+  void read_rows(std::string_view name, std::int64_t begin, std::int64_t end, float* out) override;
+  std::string fingerprint() const override;
+  std::string format() const override;
+  std::string generation_config() const override { return parts_.generation_config; }
+
+ private:
+  void check_tensors() const;
+  void check_tensor(const StoredTensor& tensor, const std::vector<std::int64_t>& expected) const;
+  void read_stream(const StoredTensor& tensor, std::uint64_t begin, std::uint64_t end, float* out);
+  void read_head_rows(const StoredTensor& tensor, std::int64_t begin, std::int64_t end, float* out);
+  void read_interleaved_vector(const StoredTensor& tensor, float* out);
+
+  FileCheckpointParts parts_;
+  std::map<std::string, const StoredTensor*, std::less<>> by_name_;
+  std::vector<TensorInfo> infos_;
+  std::vector<std::byte> buffer_;  // of raw blocks; grows to a piece or a head, kept between reads
+};
+
+}  // namespace headrace

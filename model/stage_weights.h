@@ -1,0 +1,66 @@
+// The weights that one stage holds, in the backend's layout, and how they are read: each rank reads
+// the bytes of its own layers only, in pieces, straight into packed matrices.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "kernels/ops.h"
+#include "model/checkpoint/checkpoint.h"
+#include "model/config.h"
+
+namespace headrace {
+
+/// What a stage runs: decoder layers [begin, end), and the ends of the model that are its own.
+struct StagePart {
+  int begin_layer = 0;
+  int end_layer = 0;
+  bool embedding = false;  // turns token ids into hidden states
+  bool head = false;       // final norm and logits
+
+  int num_layers() const { return end_layer - begin_layer; }
+};
+
+/// A matrix with the bias that is added to its product; an empty bias is none.
+struct Linear {
+  std::unique_ptr<Matrix> weight;
+  std::vector<float> bias;  // [n]
+
+  const float* bias_or_null() const { return bias.empty() ? nullptr : bias.data(); }
+};
+
+struct LayerWeights {
+  std::vector<float> attention_norm;  // [hidden]
+  Linear qkv;                         // [(heads + 2 * kv_heads) * head_dim, hidden]: queries, keys, values
+  Linear output;                      // [hidden, heads * head_dim]
+  std::vector<float> mlp_norm;        // [hidden]
+  Linear gate_up;                     // [2 * intermediate, hidden]: gates, ups
+  Linear down;                        // [hidden, intermediate]
+};
+
+struct StageWeights {
+  std::unique_ptr<Matrix> embedding;  // [vocab, hidden]; null where the stage has none
+  std::vector<LayerWeights> layers;
+  std::vector<float> final_norm;      // [hidden]; empty where the stage has no head
+  std::unique_ptr<Matrix> own_head;   // [vocab, hidden]; null where the embedding serves as head
+
+  /// Null where the stage has no head.
+  const Matrix* head(const StagePart& part) const;
+};
+
+/// Called with the bytes of stored weights that were read so far.
+using LoadProgress = std::function<void(std::uint64_t)>;
+
+/// Reads the part's weights. Throws what Checkpoint and Ops throw.
+StageWeights load_stage_weights(Checkpoint& checkpoint, const StagePart& part, Ops& ops,
+                                const LoadProgress& progress);
+
+/// Bytes of packed weights that the part will take, before anything is read.
+std::size_t stage_weight_bytes(const ModelConfig& config, const StagePart& part, DType dtype);
+
+/// Weights of the head in units of one decoder layer's: what the head weighs in a split of layers.
+double head_weight_in_layers(const ModelConfig& config);
+
+}  // namespace headrace

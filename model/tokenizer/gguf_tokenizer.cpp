@@ -1,0 +1,358 @@
+#include "model/tokenizer/gguf_tokenizer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <stdexcept>
+#include <tuple>
+
+#include "model/checkpoint/gguf_file.h"
+#include "model/tokenizer/bpe_model.h"
+#include "model/tokenizer/gguf_rules.h"
+#include "model/tokenizer/json_node.h"
+#include "model/tokenizer/model_fingerprint.h"
+#include "model/tokenizer/unicode.h"
+
+namespace headrace {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kPrefix = "tokenizer.ggml.";
+constexpr std::string_view kMetaspace = "\xE2\x96\x81";
+
+// tokenizer.ggml.token_type
+enum class TokenType { kNormal = 1, kUnknown, kControl, kUserDefined, kUnused, kByte };
+
+/// The metadata of one file, with complaints that name it.
+class Metadata {
+ public:
+  explicit Metadata(const std::filesystem::path& path) : name_(path.string()), file_(path) {}
+
+  const std::string& name() const { return name_; }
+  const GgufFile& file() const { return file_; }
+
+  [[noreturn]] void fail(const std::string& what) const {
+    throw std::invalid_argument(fmt::format("{}: {}", name_, what));
+  }
+
+  template <class T>
+  const T& require(const T* value, std::string_view key) const {
+    if (value == nullptr) fail(fmt::format("has no {}{}", kPrefix, key));
+    return *value;
+  }
+
+  std::string string(std::string_view key) const {
+    return require(file_.string(full(key)), key);
+  }
+  const std::vector<std::string>& strings(std::string_view key) const {
+    return require(file_.strings(full(key)), key);
+  }
+  bool boolean_or(std::string_view key, bool otherwise) const {
+    return file_.boolean(full(key)).value_or(otherwise);
+  }
+  std::optional<TokenId> token_id(std::string_view key, std::size_t num_tokens) const {
+    const auto id = file_.integer(full(key));
+    // Writers note "none" as the largest 32-bit number or as -1.
+    if (!id || *id == UINT32_MAX || *id == -1) return std::nullopt;
+    if (*id < 0 || static_cast<std::uint64_t>(*id) >= num_tokens) {
+      fail(fmt::format("{}{} is {}; accepted: 0 to {}", kPrefix, key, *id, num_tokens - 1));
+    }
+    return static_cast<TokenId>(*id);
+  }
+
+  static std::string full(std::string_view key) { return std::string(kPrefix) + std::string(key); }
+
+ private:
+  std::string name_;
+  GgufFile file_;
+};
+
+std::vector<TokenType> read_types(const Metadata& metadata, std::size_t num_tokens) {
+  const auto* raw = metadata.file().integers(Metadata::full("token_type"));
+  if (raw == nullptr) return std::vector<TokenType>(num_tokens, TokenType::kNormal);
+  if (raw->size() != num_tokens) {
+    metadata.fail(fmt::format("{}token_type has {} entries for {} tokens", kPrefix, raw->size(),
+                              num_tokens));
+  }
+  std::vector<TokenType> types;
+  types.reserve(num_tokens);
+  for (const std::int64_t type : *raw) {
+    if (type < 1 || type > 6) {
+      metadata.fail(fmt::format("{}token_type of token {} is {}; accepted: 1 to 6", kPrefix,
+                                types.size(), type));
+    }
+    types.push_back(static_cast<TokenType>(type));
+  }
+  return types;
+}
+
+RawVocabulary read_vocabulary(const Metadata& metadata) {
+  RawVocabulary raw;
+  raw.is_list = true;
+  for (const std::string& token : metadata.strings("tokens")) {
+    const auto id = static_cast<std::int64_t>(raw.entries.size());
+    if (find_invalid_utf8(token) != std::string_view::npos) {
+      metadata.fail(fmt::format("{}tokens, entry {}: not UTF-8", kPrefix, id));
+    }
+    raw.add(token, id);
+  }
+  if (raw.entries.empty()) metadata.fail(fmt::format("{}tokens is empty", kPrefix));
+  return raw;
+}
+
+// SentencePiece keeps scores, not merges: two tokens join if the whole is a token, the best score
+// first, then the longest left part, as converters to tokenizer.json order them.
+class ScoredMerges {
+ public:
+  ScoredMerges(const RawVocabulary& raw, const Vocabulary& vocabulary,
+               const std::vector<double>& scores)
+      : vocabulary_(vocabulary), scores_(scores) {
+    for (const RawVocabulary::Entry& entry : raw.entries) add_splits(raw.token(entry), entry.id);
+  }
+
+  MergeTable ranked() {
+    std::stable_sort(candidates_.begin(), candidates_.end(),
+                     [](const Candidate& a, const Candidate& b) {
+                       return std::tie(a.score, a.left_chars, a.right_chars) >
+                              std::tie(b.score, b.left_chars, b.right_chars);
+                     });
+    MergeTable table(candidates_.size());
+    for (std::size_t rank = 0; rank < candidates_.size(); ++rank) {
+      const Candidate& c = candidates_[rank];
+      table.set(c.left, c.right, {.rank = static_cast<std::uint32_t>(rank), .joined = c.joined});
+    }
+    return table;
+  }
+
+ private:
+  struct Candidate {
+    double score;
+    std::int64_t left_chars;
+    std::int64_t right_chars;
+    TokenId left;
+    TokenId right;
+    TokenId joined;
+  };
+
+  void add_splits(std::string_view token, std::int64_t id) {
+    if (vocabulary_.find_or(token, -1) != id) return;   // the same text again later
+    std::int64_t chars = 0;
+    for (std::size_t i = 0; i < token.size(); i += utf8_length(token[i])) ++chars;
+    const std::size_t first = candidates_.size();
+    std::int64_t left_chars = 0;
+    for (std::size_t i = 0; i < token.size();) {
+      i += utf8_length(token[i]);
+      ++left_chars;
+      const TokenId left = vocabulary_.find_or(token.substr(0, i), -1);
+      const TokenId right = i < token.size() ? vocabulary_.find_or(token.substr(i), -1) : -1;
+      if (left < 0 || right < 0) continue;
+      candidates_.push_back({.score = scores_[static_cast<std::size_t>(id)],
+                             .left_chars = left_chars,
+                             .right_chars = chars - left_chars,
+                             .left = left,
+                             .right = right,
+                             .joined = static_cast<TokenId>(id)});
+    }
+    std::sort(candidates_.begin() + static_cast<std::ptrdiff_t>(first), candidates_.end(),
+              [](const Candidate& a, const Candidate& b) {
+                return std::tie(a.left, a.right) < std::tie(b.left, b.right);
+              });
+  }
+
+  const Vocabulary& vocabulary_;
+  const std::vector<double>& scores_;
+  std::vector<Candidate> candidates_;
+};
+
+class Reader {
+ public:
+  explicit Reader(const std::filesystem::path& path)
+      : metadata_(path), raw_(read_vocabulary(metadata_)) {
+    types_ = read_types(metadata_, raw_.entries.size());
+    parts_.vocabulary = std::make_shared<Vocabulary>(
+        raw_, static_cast<std::int64_t>(raw_.entries.size()), metadata_.name());
+  }
+
+  TokenizerParts run() {
+    const std::string model = metadata_.string("model");
+    if (model == "gpt2") {
+      read_byte_level();
+    } else if (model == "llama") {
+      read_sentencepiece();
+    } else {
+      metadata_.fail(
+          fmt::format("{}model is \"{}\"; accepted: gpt2, llama", kPrefix, model));
+    }
+    read_roles();
+    read_added_tokens();
+    read_chat_templates();
+    parts_.fingerprint = fingerprint_of(describe(), raw_, merges_);
+    return std::move(parts_);
+  }
+
+ private:
+  void read_byte_level() {
+    const std::string* named = metadata_.file().string(Metadata::full("pre"));
+    const std::string pre = named == nullptr ? "default" : *named;
+    const GgufRules rules = rules_of(pre);
+    description_["pre_tokenizer"] = gguf_pre_tokenizer(pre);
+    description_["decoder"] = {{"type", "ByteLevel"}};
+    description_["ignore_merges"] = rules.ignore_merges;
+    if (rules.nfc) description_["normalizer"] = {{"type", "NFC"}};
+    add_bos_ = rules.add_bos;
+    for (const std::string& line : metadata_.strings("merges")) {
+      if (!merges_.add_legacy(line)) {
+        metadata_.fail(fmt::format("{}merges, entry {}: accepted: \"left right\"", kPrefix,
+                                   merges_.entries.size()));
+      }
+    }
+    parse_description();
+    BpeOptions options;
+    options.ignore_merges = rules.ignore_merges;
+    options.words_are_bytes = true;
+    parts_.model = std::make_unique<BpeModel>(
+        parts_.vocabulary, rank_merges(merges_, *parts_.vocabulary, "", metadata_.name()),
+        std::move(options));
+  }
+
+  GgufRules rules_of(const std::string& pre) const {
+    try {
+      return gguf_rules(pre);
+    } catch (const std::invalid_argument& error) {
+      metadata_.fail(error.what());
+    }
+  }
+
+  void read_sentencepiece() {
+    const auto* scores = metadata_.file().numbers(Metadata::full("scores"));
+    if (metadata_.require(scores, "scores").size() != raw_.entries.size()) {
+      metadata_.fail(fmt::format("{}scores has {} entries for {} tokens", kPrefix, scores->size(),
+                                 raw_.entries.size()));
+    }
+    for (std::size_t i = 0; i < scores->size(); ++i) raw_.entries[i].score = (*scores)[i];
+    describe_sentencepiece(metadata_.boolean_or("add_space_prefix", true));
+    add_bos_ = true;
+    parse_description();
+    BpeOptions options;
+    options.fuse_unk = true;
+    options.byte_fallback = true;
+    const auto unk = metadata_.token_id("unknown_token_id", raw_.entries.size());
+    if (unk) options.unk_token = std::string(parts_.vocabulary->token(*unk));
+    parts_.model = std::make_unique<BpeModel>(
+        parts_.vocabulary, ScoredMerges(raw_, *parts_.vocabulary, *scores).ranked(),
+        std::move(options));
+  }
+
+  // The whole text is one word with its spaces written as U+2581; one such space comes first.
+  void describe_sentencepiece(bool add_space_prefix) {
+    json normalizers = json::array();
+    if (add_space_prefix) normalizers.push_back({{"type", "Prepend"}, {"prepend", kMetaspace}});
+    normalizers.push_back(
+        {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kMetaspace}});
+    description_["normalizer"] = {{"type", "Sequence"}, {"normalizers", normalizers}};
+    json decoders = {
+        {{"type", "Replace"}, {"pattern", {{"String", kMetaspace}}}, {"content", " "}},
+        {{"type", "ByteFallback"}},
+        {{"type", "Fuse"}}};
+    if (add_space_prefix) {
+      decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+    }
+    description_["decoder"] = {{"type", "Sequence"}, {"decoders", decoders}};
+  }
+
+  void parse_description() {
+    const JsonNode root(description_, metadata_.name());
+    if (const auto node = root.find("normalizer")) parts_.normalizers = parse_normalizer(*node);
+    if (const auto node = root.find("pre_tokenizer")) {
+      parts_.pre_tokenizers = parse_pre_tokenizer(*node);
+    }
+    parts_.decoder = parse_decoder(root.at("decoder"));
+  }
+
+  void read_roles() {
+    struct Role {
+      std::string_view key;
+      const char* name;
+    };
+    static constexpr std::array<Role, 4> kRoles = {{{"bos_token_id", "bos_token"},
+                                                    {"eos_token_id", "eos_token"},
+                                                    {"unknown_token_id", "unk_token"},
+                                                    {"padding_token_id", "pad_token"}}};
+    for (const Role& role : kRoles) {
+      const auto id = metadata_.token_id(role.key, raw_.entries.size());
+      if (id) parts_.special_texts.emplace_back(role.name, parts_.vocabulary->token(*id));
+    }
+    const auto bos = metadata_.token_id("bos_token_id", raw_.entries.size());
+    const auto eos = metadata_.token_id("eos_token_id", raw_.entries.size());
+    const bool add_bos = metadata_.boolean_or("add_bos_token", add_bos_);
+    const bool add_eos = metadata_.boolean_or("add_eos_token", false);
+    SequenceTemplate& sequence = parts_.sequence_template;
+    if (add_bos && bos) sequence.push_back({.is_text = false, .ids = {*bos}});
+    sequence.push_back({.is_text = true, .ids = {}});
+    if (add_eos && eos) sequence.push_back({.is_text = false, .ids = {*eos}});
+  }
+
+  // Control and user-defined tokens are found in the text as they are; a file without types has the
+  // tokens of the roles as its control tokens.
+  void read_added_tokens() {
+    if (metadata_.file().find(Metadata::full("token_type")) == nullptr) {
+      for (const auto& [role, text] : parts_.special_texts) {
+        types_[static_cast<std::size_t>(parts_.vocabulary->find_or(text, 0))] =
+            TokenType::kControl;
+      }
+    }
+    for (const RawVocabulary::Entry& entry : raw_.entries) {
+      const TokenType type = types_[static_cast<std::size_t>(entry.id)];
+      const bool special = type == TokenType::kControl || type == TokenType::kUnknown;
+      if (!special && type != TokenType::kUserDefined) continue;
+      const std::string_view text = raw_.token(entry);
+      if (text.empty() || parts_.vocabulary->find_or(text, -1) != entry.id) continue;
+      AddedToken token;
+      token.id = static_cast<TokenId>(entry.id);
+      token.content = std::string(text);
+      token.special = special;
+      parts_.added.push_back(std::move(token));
+    }
+  }
+
+  void read_chat_templates() {
+    constexpr std::string_view kKey = "tokenizer.chat_template";
+    if (const std::string* source = metadata_.file().string(kKey)) {
+      parts_.chat_templates.push_back({.name = "default", .source = *source});
+    }
+    const std::string named = std::string(kKey) + ".";
+    for (const auto& [key, value] : metadata_.file().metadata()) {
+      if (!key.starts_with(named)) continue;
+      parts_.chat_templates.push_back({.name = key.substr(named.size()),
+                                       .source = metadata_.require(metadata_.file().string(key), key)});
+    }
+  }
+
+  std::string describe() const {
+    json description = description_;
+    for (const TemplatePiece& piece : parts_.sequence_template) {
+      description["template"].push_back(piece.is_text ? json("text") : json(piece.ids));
+    }
+    for (const TokenType type : types_) description["types"].push_back(static_cast<int>(type));
+    return description.dump();
+  }
+
+  Metadata metadata_;
+  RawVocabulary raw_;
+  RawMerges merges_;
+  std::vector<TokenType> types_;
+  json description_;   // normalizer, pre_tokenizer and decoder as tokenizer.json would have them
+  bool add_bos_ = false;
+  TokenizerParts parts_;
+};
+
+}  // namespace
+
+TokenizerParts read_gguf_tokenizer(const std::filesystem::path& path) {
+  return Reader(path).run();
+}
+
+}  // namespace headrace

@@ -1,0 +1,30 @@
+#include "model/tokenizer/tokenizer.h"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <utility>
+
+#include "model/tokenizer/gguf_tokenizer.h"
+#include "model/tokenizer/hugging_face_tokenizer.h"
+#include "model/tokenizer/text_tokenizer.h"
+
+namespace headrace {
+
+std::shared_ptr<const Tokenizer> Tokenizer::load(const std::filesystem::path& model) {
+  if (std::filesystem::is_directory(model)) {
+    return std::make_shared<TextTokenizer>(read_hugging_face_tokenizer(model));
+  }
+  if (model.extension() == ".gguf" && std::filesystem::is_regular_file(model)) {
+    return std::make_shared<TextTokenizer>(read_gguf_tokenizer(model));
+  }
+  throw std::invalid_argument(fmt::format(
+      "{}: no tokenizer; accepted: a directory with tokenizer.json, or a .gguf file",
+      model.string()));
+}
+
+IncrementalDecoder::IncrementalDecoder(std::shared_ptr<const Tokenizer> tokenizer,
+                                       DecodeOptions options)
+    : tokenizer_(std::move(tokenizer)), stream_(tokenizer_->open_stream(options)) {}
+
+}  // namespace headrace

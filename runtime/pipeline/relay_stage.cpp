@@ -1,0 +1,114 @@
+#include "runtime/pipeline/relay_stage.h"
+
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+#include "runtime/pipeline/step_message.h"
+#include "runtime/pipeline/waiting.h"
+
+namespace headrace {
+
+RelayStage::RelayStage(StageExecutor& executor, RelayLinks links, RelaySettings settings)
+    : executor_(executor), links_(links), settings_(std::move(settings)) {
+  if (links_.results != nullptr) {
+    hidden_ = Buffer(static_cast<std::size_t>(settings_.max_rows) *
+                     static_cast<std::size_t>(settings_.hidden_size) * sizeof(float));
+  }
+}
+
+void RelayStage::run() {
+  while (take_step()) {
+  }
+  Waiting waiting(settings_.downstream_name + " to take the last message", settings_.stall_timeout_s);
+  MessageSender& sender = links_.results != nullptr ? *links_.results : *links_.downstream;
+  while (!sender.drained()) waiting.pause();
+}
+
+std::span<const std::byte> RelayStage::wait_for_step() {
+  const ScopedTime time(times_.wait_ns);
+  Waiting waiting("a step from " + settings_.upstream_name, settings_.stall_timeout_s);
+  for (;;) {
+    if (auto bytes = links_.upstream->try_receive()) return *bytes;
+    if (links_.downstream != nullptr) links_.downstream->poll();
+    if (links_.results != nullptr) links_.results->poll();
+    waiting.pause();
+  }
+}
+
+std::span<std::byte> RelayStage::wait_for_buffer(MessageSender& sender, const std::string& peer) {
+  Waiting waiting("room to send to " + peer, settings_.stall_timeout_s);
+  for (;;) {
+    if (auto buffer = sender.try_acquire()) return *buffer;
+    links_.upstream->poll();
+    waiting.pause();
+  }
+}
+
+bool RelayStage::take_step() {
+  const StepMessage message = read_step_message(wait_for_step(), settings_.hidden_size);
+  const bool last = message.plan.last;
+  if (links_.results != nullptr) {
+    answer(message);
+  } else {
+    pass_on(message);
+  }
+  return !last;
+}
+
+// The layers run in place in the buffer that will be sent.
+void RelayStage::pass_on(const StepMessage& message) {
+  std::span<std::byte> buffer;
+  std::span<std::byte> hidden;
+  {
+    const ScopedTime time(times_.transfer_ns);
+    buffer = wait_for_buffer(*links_.downstream, settings_.downstream_name);
+    hidden = write_step_message(buffer, message.times, message.plan_bytes, message.plan.num_rows(),
+                                settings_.hidden_size);
+    std::memcpy(hidden.data(), message.hidden.data(), hidden.size());
+    links_.upstream->release();
+  }
+  {
+    const ScopedTime time(times_.busy_ns);
+    executor_.forward(message.plan, {.data = hidden.data(),
+                                     .rows = message.plan.num_rows(),
+                                     .cols = settings_.hidden_size,
+                                     .dtype = DType::kFloat32});
+  }
+  const ScopedTime time(times_.transfer_ns);
+  set_stage_times(buffer, settings_.stage, times_);
+  links_.downstream->post(step_message_bytes(buffer, hidden));
+}
+
+void RelayStage::answer(const StepMessage& message) {
+  const TensorView hidden{.data = hidden_.data(),
+                          .rows = message.plan.num_rows(),
+                          .cols = settings_.hidden_size,
+                          .dtype = DType::kFloat32};
+  {
+    const ScopedTime time(times_.transfer_ns);
+    if (!message.hidden.empty()) {
+      std::memcpy(hidden.data, message.hidden.data(), message.hidden.size());
+    }
+    links_.upstream->release();
+  }
+  StepResult result;
+  {
+    const ScopedTime time(times_.busy_ns);
+    executor_.forward(message.plan, hidden);
+    result = executor_.sample(message.plan, hidden);
+  }
+  const ScopedTime time(times_.transfer_ns);
+  std::vector<StageTimes> times = message.times;
+  times.at(static_cast<std::size_t>(settings_.stage)) = times_;
+  write_result_message(times, result, result_);
+  const std::span<std::byte> buffer = wait_for_buffer(*links_.results, settings_.downstream_name);
+  if (result_.size() > buffer.size()) {
+    throw std::logic_error("a result of " + std::to_string(result_.size()) +
+                           " bytes does not fit the buffer of " + std::to_string(buffer.size()));
+  }
+  std::memcpy(buffer.data(), result_.data(), result_.size());
+  links_.results->post(result_.size());
+}
+
+}  // namespace headrace

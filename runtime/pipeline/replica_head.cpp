@@ -1,0 +1,183 @@
+#include "runtime/pipeline/replica_head.h"
+
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "runtime/pipeline/step_message.h"
+#include "runtime/pipeline/waiting.h"
+
+namespace headrace {
+namespace {
+
+// The id of an empty step: it only shows that every stage still answers.
+constexpr StepId kAlive = -1;
+// The id of the step after which nothing follows.
+constexpr StepId kLast = -2;
+
+// Empty steps are sent when nothing was heard for this part of the stall timeout.
+constexpr double kAliveInterval = 0.25;
+
+constexpr double kNanosecondsPerSecond = 1e9;
+
+std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+ReplicaHead::ReplicaHead(Scheduler& scheduler, StageExecutor& executor, HeadLinks links,
+                         HeadSettings settings)
+    : scheduler_(scheduler),
+      executor_(executor),
+      links_(links),
+      settings_(std::move(settings)),
+      times_(static_cast<std::size_t>(settings_.num_stages)),
+      last_heard_ns_(now_ns()) {
+  if (links_.downstream == nullptr) {
+    hidden_ = Buffer(static_cast<std::size_t>(settings_.max_rows) *
+                     static_cast<std::size_t>(settings_.hidden_size) * sizeof(float));
+  }
+}
+
+void ReplicaHead::poll() {
+  if (links_.downstream == nullptr) return;
+  links_.downstream->poll();
+  links_.results->poll();
+}
+
+bool ReplicaHead::start_step() {
+  // A step that the scheduler gave must be sent, so make sure of room first.
+  if (links_.downstream != nullptr && !links_.downstream->try_acquire()) return false;
+  const std::int64_t start = now_ns();
+  std::optional<StepPlan> plan = scheduler_.next();
+  counters_.host_ns += now_ns() - start;
+  if (!plan) return false;
+  counters_.steps += 1;
+  counters_.rows += plan->num_rows();
+  submit(*plan);
+  return true;
+}
+
+void ReplicaHead::submit(const StepPlan& plan) {
+  idle_since_ns_ = 0;
+  if (in_flight_.empty()) last_heard_ns_ = now_ns();
+  in_flight_.push_back(plan.id);
+  if (links_.downstream == nullptr) {
+    run_alone(plan);
+  } else {
+    run_first(plan);
+  }
+}
+
+void ReplicaHead::run_alone(const StepPlan& plan) {
+  const ScopedTime time(times_[0].busy_ns);
+  const TensorView hidden{.data = hidden_.data(),
+                          .rows = plan.num_rows(),
+                          .cols = settings_.hidden_size,
+                          .dtype = DType::kFloat32};
+  executor_.forward(plan, hidden);
+  own_results_.push_back(executor_.sample(plan, hidden));
+}
+
+// The layers run in place in the buffer that will be sent.
+void ReplicaHead::run_first(const StepPlan& plan) {
+  const std::int64_t start = now_ns();
+  plan_bytes_.clear();
+  encode(plan, plan_bytes_);
+  counters_.host_ns += now_ns() - start;
+  const std::optional<std::span<std::byte>> buffer = links_.downstream->try_acquire();
+  if (!buffer) throw std::logic_error("a step was submitted with no buffer free");
+  const std::span<std::byte> hidden =
+      write_step_message(*buffer, times_, plan_bytes_, plan.num_rows(), settings_.hidden_size);
+  {
+    const ScopedTime time(times_[0].busy_ns);
+    executor_.forward(plan, {.data = hidden.data(),
+                             .rows = plan.num_rows(),
+                             .cols = settings_.hidden_size,
+                             .dtype = DType::kFloat32});
+  }
+  const ScopedTime time(times_[0].transfer_ns);
+  set_stage_times(*buffer, 0, times_[0]);
+  links_.downstream->post(step_message_bytes(*buffer, hidden));
+}
+
+std::optional<StepResult> ReplicaHead::try_result() {
+  std::optional<StepResult> result;
+  if (links_.results == nullptr) {
+    if (own_results_.empty()) return std::nullopt;
+    result = std::move(own_results_.front());
+    own_results_.pop_front();
+  } else {
+    const auto bytes = links_.results->try_receive();
+    if (!bytes) return std::nullopt;
+    const StageTimes own = times_[0];
+    result = read_result_message(*bytes, times_);
+    times_.at(0) = own;
+    links_.results->release();
+  }
+  if (in_flight_.empty() || in_flight_.front() != result->id) {
+    throw std::logic_error("the result of step " + std::to_string(result->id) +
+                           " came out of order");
+  }
+  in_flight_.pop_front();
+  last_heard_ns_ = now_ns();
+  return result;
+}
+
+bool ReplicaHead::take_result(std::vector<SequenceEvent>& events) {
+  const std::optional<StepResult> result = try_result();
+  if (!result) return false;
+  idle_since_ns_ = 0;
+  if (result->id < 0) return true;
+  const std::int64_t start = now_ns();
+  std::vector<SequenceEvent> found = scheduler_.complete(*result);
+  events.insert(events.end(), std::make_move_iterator(found.begin()),
+                std::make_move_iterator(found.end()));
+  counters_.host_ns += now_ns() - start;
+  return true;
+}
+
+void ReplicaHead::wait() {
+  const ScopedTime time(times_[0].wait_ns);
+  const std::int64_t now = now_ns();
+  if (idle_since_ns_ == 0) idle_since_ns_ = now;
+  const double silent_s = static_cast<double>(now - last_heard_ns_) / kNanosecondsPerSecond;
+  if (settings_.stall_timeout_s > 0 && links_.downstream != nullptr) {
+    if (!in_flight_.empty() && silent_s > settings_.stall_timeout_s) {
+      throw std::runtime_error("waited " + std::to_string(static_cast<int>(settings_.stall_timeout_s)) +
+                               " s (--stall-timeout) for the result of step " +
+                               std::to_string(in_flight_.front()) + " from " + settings_.last_name);
+    }
+    if (in_flight_.empty() && silent_s > settings_.stall_timeout_s * kAliveInterval &&
+        links_.downstream->try_acquire()) {
+      StepPlan alive;
+      alive.id = kAlive;
+      submit(alive);
+      return;
+    }
+  }
+  pause_politely(now - idle_since_ns_);
+}
+
+void ReplicaHead::finish() {
+  if (links_.downstream == nullptr) return;
+  Waiting room("room to send to " + settings_.downstream_name, settings_.stall_timeout_s);
+  while (!links_.downstream->try_acquire()) {
+    try_result();
+    room.pause();
+  }
+  StepPlan last;
+  last.id = kLast;
+  last.last = true;
+  submit(last);
+  Waiting answer("the last answer of " + settings_.last_name, settings_.stall_timeout_s);
+  while (!in_flight_.empty()) {
+    if (!try_result()) answer.pause();
+  }
+}
+
+}  // namespace headrace

@@ -1,0 +1,326 @@
+#include "runtime/sampling/sampler.h"
+
+#include <atomic>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kernels/thread_pool.h"
+#include "runtime/sampling/token_choice.h"
+
+namespace headrace {
+namespace {
+
+// What the sampler keeps of a running sequence.
+struct SlotState {
+  bool admitted = false;
+  int num_prompt_tokens = 0;
+  SamplingParams params;
+  std::vector<TokenId> tokens;  // by position; empty unless a penalty looks at them
+
+  bool has_penalties() const {
+    return params.presence_penalty != 0.0F || params.frequency_penalty != 0.0F ||
+           params.repetition_penalty != 1.0F;
+  }
+};
+
+// Changes to single logits that can be taken back, since log-probabilities are the model's own.
+class LogitEdits {
+ public:
+  void set(std::span<float> logits, TokenId id, float value) {
+    float& logit = logits[static_cast<std::size_t>(id)];
+    undo_.push_back({id, logit});
+    logit = value;
+  }
+  void restore(std::span<float> logits) {
+    for (auto edit = undo_.rbegin(); edit != undo_.rend(); ++edit) {
+      logits[static_cast<std::size_t>(edit->id)] = edit->value;
+    }
+    undo_.clear();
+  }
+
+ private:
+  struct Edit {
+    TokenId id;
+    float value;
+  };
+  std::vector<Edit> undo_;
+};
+
+float penalised(float logit, const SamplingParams& params, int num_generated) {
+  logit = logit > 0.0F ? logit / params.repetition_penalty : logit * params.repetition_penalty;
+  logit -= params.frequency_penalty * static_cast<float>(num_generated);
+  return num_generated > 0 ? logit - params.presence_penalty : logit;
+}
+
+// 24 bits of the first word, as a float in [0, 1).
+float uniform_of(const SamplingParams& params, int num_generated) {
+  const PhiloxCounter counter = {{static_cast<std::uint32_t>(params.stream),
+                                  static_cast<std::uint32_t>(params.stream >> 32), params.choice,
+                                  static_cast<std::uint32_t>(num_generated)}};
+  return static_cast<float>(philox4x32_10(counter, params.key).word[0] >> 8) * 0x1p-24F;
+}
+
+// Calls visit(entry, following, row) for the entries that sample or score; following is the token
+// after an entry with score, row the index of the entry's first row.
+template <typename Visit>
+void for_each_entry_with_logits(const StepPlan& plan, const Visit& visit) {
+  std::size_t num_following = 0;
+  std::int32_t row = 0;
+  for (const StepEntry& entry : plan.entries) {
+    const TokenId following = entry.score ? plan.following[num_following++] : -1;
+    if (entry.score || entry.sample) visit(entry, following, row);
+    row += entry.num_rows;
+  }
+}
+
+// Scored rows are the leading ones: all, or all but the last where no token follows it.
+std::int32_t num_scored_rows(const StepEntry& entry, TokenId following) {
+  if (!entry.score) return 0;
+  return following < 0 ? entry.num_rows - 1 : entry.num_rows;
+}
+
+// One row of logits and what is to be made of it. Rows share nothing, so any thread may do any.
+struct RowJob {
+  const SlotState* slot = nullptr;
+  int position = 0;
+  float* logits = nullptr;  // [vocab]
+  float log_sum_exp = 0.0F;
+  TokenId following = -1;         // to be scored
+  ScoredToken* scored = nullptr;  // where its score goes; null: none asked for
+  ScoredToken* sampled = nullptr;
+};
+
+// What one thread needs to draw from a row.
+class RowWorker {
+ public:
+  explicit RowWorker(int vocab)
+      : vocab_(static_cast<std::size_t>(vocab)), chooser_(vocab), seen_(vocab_, 0) {}
+
+  void run(const RowJob& job);
+
+ private:
+  void ban_and_bias(const SlotState& state, int num_generated, std::span<float> logits);
+  void penalise(const SlotState& state, int num_tokens, std::span<float> logits);
+
+  std::size_t vocab_;
+  TokenChooser chooser_;
+  LogitEdits edits_;
+  // For one row at a time: bit 0, the id is in the prompt; the rest, how often it was generated.
+  std::vector<std::int32_t> seen_;  // [vocab], zero between rows
+};
+
+void RowWorker::run(const RowJob& job) {
+  const std::span<float> logits(job.logits, vocab_);
+  const SlotState& state = *job.slot;
+  if (job.scored != nullptr) {
+    *job.scored =
+        score_token(logits, job.log_sum_exp, job.following, state.params.num_prompt_logprobs);
+  }
+  if (job.sampled == nullptr) return;
+  const int num_generated = job.position + 1 - state.num_prompt_tokens;
+  ban_and_bias(state, num_generated, logits);
+  if (state.has_penalties()) penalise(state, job.position + 1, logits);
+  const TokenId token =
+      chooser_.choose(logits, state.params, uniform_of(state.params, num_generated));
+  edits_.restore(logits);
+  *job.sampled = score_token(logits, job.log_sum_exp, token, state.params.num_logprobs);
+}
+
+void RowWorker::ban_and_bias(const SlotState& state, int num_generated, std::span<float> logits) {
+  if (num_generated < state.params.min_tokens) {
+    for (const TokenId id : state.params.banned_before_min) edits_.set(logits, id, -INFINITY);
+  }
+  for (const auto& [id, bias] : state.params.logit_bias) {
+    edits_.set(logits, id, logits[static_cast<std::size_t>(id)] + bias);
+  }
+}
+
+void RowWorker::penalise(const SlotState& state, int num_tokens, std::span<float> logits) {
+  // Ids of the prompt matter to the repetition penalty alone.
+  const bool from_prompt = state.params.repetition_penalty != 1.0F;
+  const int first = from_prompt ? 0 : state.num_prompt_tokens;
+  const auto begin = static_cast<std::size_t>(first);
+  const auto first_generated = static_cast<std::size_t>(state.num_prompt_tokens);
+  const auto end = static_cast<std::size_t>(num_tokens);
+  for (std::size_t i = begin; i < end; ++i) {
+    std::int32_t& mark = seen_[static_cast<std::size_t>(state.tokens[i])];
+    mark = i < first_generated ? (mark | 1) : mark + 2;
+  }
+  for (std::size_t i = begin; i < end; ++i) {
+    const TokenId id = state.tokens[i];
+    std::int32_t& mark = seen_[static_cast<std::size_t>(id)];
+    if (mark == 0) continue;  // an earlier place of the same id did it
+    edits_.set(logits, id,
+               penalised(logits[static_cast<std::size_t>(id)], state.params, mark >> 1));
+    mark = 0;
+  }
+}
+
+}  // namespace
+
+struct Sampler::State {
+  SlotState& slot(Slot index);
+  void admit(const Admission& admission);
+  void remember(const StepEntry& entry, const TokenId* tokens);
+  void check_id(TokenId id, const char* what) const;
+  void run_jobs();
+
+  int vocab_size = 0;
+  ThreadPool* pool = nullptr;
+  std::vector<SlotState> slots;
+  std::vector<RowWorker> workers;  // one a thread
+  std::vector<RowJob> jobs;        // of the step at hand
+};
+
+Sampler::Sampler(int max_num_seqs, int vocab_size, ThreadPool* pool) {
+  if (max_num_seqs < 1 || vocab_size < 1) {
+    throw std::invalid_argument("sampler: needs at least one slot and one id, has " +
+                                std::to_string(max_num_seqs) + " and " +
+                                std::to_string(vocab_size));
+  }
+  state_ = std::make_unique<State>();
+  state_->vocab_size = vocab_size;
+  state_->pool = pool;
+  state_->slots.resize(static_cast<std::size_t>(max_num_seqs));
+  const int num_workers = pool == nullptr ? 1 : pool->num_threads();
+  for (int i = 0; i < num_workers; ++i) state_->workers.emplace_back(vocab_size);
+}
+
+Sampler::~Sampler() = default;
+
+void Sampler::begin(const StepPlan& plan) {
+  for (const Slot slot : plan.released) state_->slot(slot) = SlotState{};
+  for (const Admission& admission : plan.admitted) state_->admit(admission);
+  const TokenId* tokens = plan.tokens.data();
+  for (const StepEntry& entry : plan.entries) {
+    state_->remember(entry, tokens);
+    tokens += entry.num_rows;
+  }
+}
+
+SlotState& Sampler::State::slot(Slot index) {
+  if (index < 0 || index >= static_cast<Slot>(slots.size())) {
+    throw std::runtime_error("sampler: slot " + std::to_string(index) + " is beyond the " +
+                             std::to_string(slots.size()) + " there are");
+  }
+  return slots[static_cast<std::size_t>(index)];
+}
+
+void Sampler::State::check_id(TokenId id, const char* what) const {
+  if (id >= 0 && id < vocab_size) return;
+  throw std::runtime_error(std::string("sampler: ") + what + " " + std::to_string(id) +
+                           " is outside the vocabulary of " + std::to_string(vocab_size));
+}
+
+void Sampler::State::admit(const Admission& admission) {
+  for (const auto& [id, bias] : admission.params.logit_bias) check_id(id, "biased token");
+  for (const TokenId id : admission.params.banned_before_min) check_id(id, "banned token");
+  SlotState& state = slot(admission.slot);
+  state.admitted = true;
+  state.num_prompt_tokens = admission.num_prompt_tokens;
+  state.params = admission.params;
+  state.tokens.clear();
+}
+
+void Sampler::State::remember(const StepEntry& entry, const TokenId* tokens) {
+  SlotState& state = slot(entry.slot);
+  if (!state.admitted) {
+    throw std::runtime_error("sampler: rows for slot " + std::to_string(entry.slot) +
+                             ", which holds no sequence");
+  }
+  if (!state.has_penalties()) return;
+  const auto begin = static_cast<std::size_t>(entry.first_position);
+  const std::size_t end = begin + static_cast<std::size_t>(entry.num_rows);
+  if (state.tokens.size() < end) state.tokens.resize(end);
+  for (std::size_t position = begin; position < end; ++position) {
+    const TokenId token = tokens[position - begin];
+    check_id(token, "token");
+    state.tokens[position] = token;
+  }
+}
+
+std::vector<std::int32_t> Sampler::rows_with_logits(const StepPlan& plan) {
+  std::vector<std::int32_t> rows;
+  for_each_entry_with_logits(plan,
+                             [&](const StepEntry& entry, TokenId following, std::int32_t row) {
+                               const std::int32_t num_scored = num_scored_rows(entry, following);
+                               for (std::int32_t i = 0; i < num_scored; ++i)
+                                 rows.push_back(row + i);
+                               if (entry.sample && num_scored < entry.num_rows)
+                                 rows.push_back(row + entry.num_rows - 1);
+                             });
+  return rows;
+}
+
+StepResult Sampler::result(const StepPlan& plan, TensorView logits,
+                           std::span<const RowStatistics> statistics) {
+  State& s = *state_;
+  if (logits.cols != s.vocab_size || logits.dtype != DType::kFloat32 ||
+      logits.rows != static_cast<std::int64_t>(statistics.size())) {
+    throw std::invalid_argument("sampler: logits must be float32 [rows, " +
+                                std::to_string(s.vocab_size) + "], with statistics for each row");
+  }
+  StepResult result;
+  result.id = plan.id;
+  result.entries.reserve(plan.entries.size());  // jobs point into it
+  s.jobs.clear();
+  for_each_entry_with_logits(
+      plan, [&](const StepEntry& entry, TokenId following, std::int32_t row) {
+        StepResult::Entry& out = result.entries.emplace_back();
+        out.slot = entry.slot;
+        out.first_position = entry.first_position;
+        out.sampled = entry.sample;
+        const std::int32_t num_scored = num_scored_rows(entry, following);
+        out.scored.resize(static_cast<std::size_t>(num_scored));
+        for (std::int32_t i = 0; i < entry.num_rows; ++i) {
+          RowJob job;
+          job.slot = &s.slot(entry.slot);
+          job.position = entry.first_position + i;
+          const bool last = i + 1 == entry.num_rows;
+          if (i < num_scored) {
+            const std::int32_t next_row = row + i + 1;
+            job.following = last ? following : plan.tokens[static_cast<std::size_t>(next_row)];
+            s.check_id(job.following, "token");
+            job.scored = &out.scored[static_cast<std::size_t>(i)];
+          }
+          if (entry.sample && last) job.sampled = &out.token;
+          if (job.scored != nullptr || job.sampled != nullptr) s.jobs.push_back(job);
+        }
+      });
+  if (s.jobs.size() != statistics.size()) {
+    throw std::invalid_argument("sampler: step " + std::to_string(plan.id) + " needs " +
+                                std::to_string(s.jobs.size()) + " rows of logits, was given " +
+                                std::to_string(statistics.size()));
+  }
+  for (std::size_t row = 0; row < s.jobs.size(); ++row) {
+    RowJob& job = s.jobs[row];
+    job.logits = logits.f32() + row * static_cast<std::size_t>(s.vocab_size);
+    job.log_sum_exp = statistics[row].log_sum_exp;
+    if (!std::isfinite(job.log_sum_exp)) {
+      throw std::runtime_error("sampler: the logits of step " + std::to_string(plan.id) +
+                               ", position " + std::to_string(job.position) +
+                               " are not finite numbers");
+    }
+  }
+  s.run_jobs();
+  return result;
+}
+
+// Threads take the next row as they become free, since rows differ in cost.
+void Sampler::State::run_jobs() {
+  std::atomic<std::size_t> next_job = 0;
+  const auto work = [&](int worker) {
+    for (std::size_t i = next_job++; i < jobs.size(); i = next_job++) {
+      workers[static_cast<std::size_t>(worker)].run(jobs[i]);
+    }
+  };
+  if (pool == nullptr || jobs.size() < 2) {
+    work(0);
+  } else {
+    pool->parallel_for(static_cast<int>(workers.size()), work);
+  }
+}
+
+}  // namespace headrace

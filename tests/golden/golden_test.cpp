@@ -1,0 +1,188 @@
+// The models in tests/data/golden against what Hugging Face transformers computed from them in float32
+// (make_goldens.py): log-probabilities within 1e-3, greedy tokens until the two best are a tie.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+
+#include <nlohmann/json.hpp>
+
+#include "kernels/ops.h"
+#include "kernels/thread_pool.h"
+#include "model/checkpoint/checkpoint.h"
+#include "model/stage_model.h"
+
+namespace headrace {
+namespace {
+
+using nlohmann::json;
+
+const std::filesystem::path kGoldens = "tests/data/golden";
+constexpr float kTolerance = 1e-3F;
+constexpr int kBlockTokens = 16;
+
+std::vector<std::string> golden_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(kGoldens)) {
+    if (entry.is_directory()) names.push_back(entry.path().filename());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::filesystem::path model_path(const std::string& name) {
+  const std::filesystem::path folder = kGoldens / name;
+  return std::filesystem::exists(folder / "model.gguf") ? folder / "model.gguf" : folder;
+}
+
+// How the work is cut; no cut may change a bit.
+struct Cut {
+  const char* name;
+  bool reference;
+  int threads;
+  int chunk;             // rows of a prompt at a time
+  std::vector<int> layers;  // of each stage; empty: one stage
+};
+
+// All stages of a model in one process, for one sequence.
+class WholeModel {
+ public:
+  WholeModel(const std::filesystem::path& path, const Cut& cut)
+      : checkpoint_(Checkpoint::open(path)), pool_(make_thread_pool(cut.threads)), chunk_(cut.chunk) {
+    ops_ = cut.reference ? make_reference_ops(DType::kFloat32) : make_cpu_ops(DType::kFloat32, *pool_);
+    const ModelConfig& config = checkpoint_->config();
+    std::vector<int> layers = cut.layers;
+    if (layers.empty()) layers = {config.num_layers};
+    layers.back() += config.num_layers - std::accumulate(layers.begin(), layers.end(), 0);
+    constexpr int kNumBlocks = 32;
+    int begin = 0;
+    for (std::size_t s = 0; s < layers.size(); ++s) {
+      const StagePart part{.begin_layer = begin,
+                           .end_layer = begin + layers[s],
+                           .embedding = s == 0,
+                           .head = s + 1 == layers.size()};
+      begin = part.end_layer;
+      stages_.push_back(std::make_unique<StageModel>(
+          config, part, load_stage_weights(*checkpoint_, part, *ops_, {}), *ops_,
+          StageSize{.max_rows = chunk_,
+                    .max_logit_rows = chunk_,
+                    .max_context = kNumBlocks * kBlockTokens,
+                    .num_blocks = kNumBlocks,
+                    .block_tokens = kBlockTokens}));
+    }
+    // Blocks in an order that is not their own.
+    for (int b = 0; b < kNumBlocks; ++b) blocks_.push_back((b * 7 + 3) % kNumBlocks);
+  }
+
+  /// Log-probabilities of all ids after each of these tokens, which follow those of earlier calls.
+  std::vector<std::vector<float>> extend(const std::vector<TokenId>& tokens) {
+    std::vector<std::vector<float>> rows;
+    for (std::size_t at = 0; at < tokens.size(); at += static_cast<std::size_t>(chunk_)) {
+      const std::size_t end = std::min(tokens.size(), at + static_cast<std::size_t>(chunk_));
+      step(std::span(tokens).subspan(at, end - at), rows);
+    }
+    return rows;
+  }
+
+ private:
+  void step(std::span<const TokenId> tokens, std::vector<std::vector<float>>& rows) {
+    const ModelConfig& config = checkpoint_->config();
+    const auto num_rows = static_cast<std::int32_t>(tokens.size());
+    std::vector<float> hidden(tokens.size() * static_cast<std::size_t>(config.hidden_size));
+    const TensorView view{.data = reinterpret_cast<std::byte*>(hidden.data()),
+                          .rows = num_rows,
+                          .cols = config.hidden_size,
+                          .dtype = DType::kFloat32};
+    const SequenceRows sequence{.first_row = 0,
+                                .num_rows = num_rows,
+                                .first_position = position_,
+                                .blocks = blocks_.data()};
+    for (auto& stage : stages_) stage->forward(view, tokens, std::span(&sequence, 1));
+    std::vector<std::int32_t> all(tokens.size());
+    std::iota(all.begin(), all.end(), 0);
+    const StageModel::Logits logits = stages_.back()->logits(view, all);
+    for (std::size_t r = 0; r < tokens.size(); ++r) {
+      std::vector<float> row(static_cast<std::size_t>(config.vocab_size));
+      for (std::size_t id = 0; id < row.size(); ++id) {
+        row[id] = logits.values.f32()[r * row.size() + id] - logits.statistics[r].log_sum_exp;
+      }
+      rows.push_back(std::move(row));
+    }
+    position_ += num_rows;
+  }
+
+  std::unique_ptr<Checkpoint> checkpoint_;
+  std::unique_ptr<ThreadPool> pool_;
+  std::unique_ptr<Ops> ops_;
+  std::vector<std::unique_ptr<StageModel>> stages_;
+  std::vector<std::int32_t> blocks_;
+  int chunk_;
+  std::int32_t position_ = 0;
+};
+
+TokenId best(const std::vector<float>& log_probs) {
+  return static_cast<TokenId>(std::max_element(log_probs.begin(), log_probs.end()) - log_probs.begin());
+}
+
+const Cut kPlain{"reference", true, 1, 128, {}};
+const Cut kFast{"cpu", false, 2, 128, {}};
+
+class Golden : public testing::TestWithParam<std::tuple<std::string, Cut>> {};
+
+TEST_P(Golden, LogProbabilitiesAndGreedyTokensAreThoseOfTransformers) {
+  const auto& [name, cut] = GetParam();
+  const json expected = json::parse(std::ifstream(kGoldens / name / "expected.json"));
+  for (const json& prompt : expected.at("prompts")) {
+    const auto ids = prompt.at("ids").get<std::vector<TokenId>>();
+    WholeModel model(model_path(name), cut);
+    const std::vector<std::vector<float>> rows = model.extend(ids);
+    for (std::size_t i = 1; i < ids.size(); ++i) {
+      ASSERT_NEAR(rows[i - 1][static_cast<std::size_t>(ids[i])],
+                  prompt.at("log_probs")[i].get<float>(), kTolerance)
+          << name << ", prompt of " << ids.size() << " tokens, position " << i;
+    }
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      for (std::size_t k = 0; k < 5; ++k) {
+        const auto id = prompt.at("top5_ids")[i][k].get<std::size_t>();
+        ASSERT_NEAR(rows[i][id], prompt.at("top5_log_probs")[i][k].get<float>(), kTolerance);
+      }
+    }
+    const json& greedy = prompt.at("greedy");
+    std::vector<float> last = rows.back();
+    for (std::size_t step = 0; step < greedy.at("ids").size(); ++step) {
+      if (!greedy.at("tie_at").is_null() && step >= greedy.at("tie_at").get<std::size_t>()) break;
+      const TokenId token = best(last);
+      ASSERT_EQ(token, greedy.at("ids")[step].get<TokenId>()) << name << ", step " << step;
+      ASSERT_NEAR(last[static_cast<std::size_t>(token)], greedy.at("log_probs")[step].get<float>(),
+                  kTolerance);
+      last = model.extend({token})[0];
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Golden,
+                         testing::Combine(testing::ValuesIn(golden_names()), testing::Values(kPlain, kFast)),
+                         [](const auto& golden) {
+                           return std::get<0>(golden.param) + "_" + std::get<1>(golden.param).name;
+                         });
+
+TEST(Cuts, NoCutChangesABit) {
+  const std::vector<Cut> cuts{
+      {"chunks of 1", false, 1, 1, {}},       {"chunks of 7", false, 2, 7, {}},
+      {"chunks of 64", false, 1, 64, {}},     {"stages", false, 2, 33, {1, 2, 2}},
+      {"head alone", false, 1, 128, {2, 3, 0}}, {"reference", true, 1, 50, {}},
+  };
+  const std::string name = "gqa_tied";
+  const json expected = json::parse(std::ifstream(kGoldens / name / "expected.json"));
+  const auto ids = expected.at("prompts").back().at("ids").get<std::vector<TokenId>>();
+  ASSERT_GT(ids.size(), 64U);
+  const std::vector<std::vector<float>> plain = WholeModel(model_path(name), kFast).extend(ids);
+  for (const Cut& cut : cuts) {
+    EXPECT_EQ(WholeModel(model_path(name), cut).extend(ids), plain) << cut.name;
+  }
+}
+
+}  // namespace
+}  // namespace headrace

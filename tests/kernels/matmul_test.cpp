@@ -1,0 +1,202 @@
+#include <cmath>
+#include <limits>
+
+#include "tests/kernels/op_fixture.h"
+
+namespace headrace {
+namespace {
+
+using namespace testing_ops;  // NOLINT(google-build-using-namespace): the fixture of this folder
+
+class Matmul : public OpsTest {};
+INSTANTIATE_TEST_SUITE_P(Backends, Matmul, ::testing::ValuesIn(all_backends()), backend_name);
+
+// n slices as equal as multiples of 4 allow, added as first half (rounded up) plus rest.
+ReductionTree bisect_tree(std::int32_t k, int slices) {
+  ReductionTree tree;
+  for (int i = 0; i < slices; ++i) tree.bounds.push_back(k / 4 * i / slices * 4);
+  tree.bounds.push_back(k);
+  tree.merges.assign(static_cast<std::size_t>(slices), 0);
+  const auto count = [&tree](auto&& self, int begin, int end) -> void {
+    if (end - begin < 2) return;
+    const int middle = begin + (end - begin + 1) / 2;
+    self(self, begin, middle);
+    self(self, middle, end);
+    tree.merges[static_cast<std::size_t>(end - 1)] += 1;
+  };
+  count(count, 0, slices);
+  return tree;
+}
+
+struct Product {
+  std::int64_t m;
+  std::int64_t n;
+  std::int64_t k;
+  int slices = 1;
+  bool bias = false;
+  bool add = false;
+};
+
+Tensor multiply(Ops& ops, const Product& p, const Tensor& x, const Tensor& w, Tensor bias) {
+  auto matrix = ops.make_matrix(p.n, p.k, bisect_tree(static_cast<std::int32_t>(p.k), p.slices));
+  matrix->set_rows(0, w.view());
+  Tensor out = random_tensor(p.m, p.n, DType::kFloat32, 9);
+  const float* bias_values = p.bias ? bias.f32() : nullptr;
+  if (p.add) {
+    ops.matmul_add(out.view(), x.view(), *matrix, bias_values);
+  } else {
+    ops.matmul(out.view(), x.view(), *matrix, bias_values);
+  }
+  return out;
+}
+
+TEST_P(Matmul, HasTheBitsOfTheReferenceForEverySize) {
+  const std::vector<Product> products = {
+      {0, 16, 8},          {1, 1, 1},
+      {1, 16, 2, 1, true}, {2, 17, 3},
+      {3, 31, 7, 1, true}, {4, 33, 64, 2},
+      {5, 100, 37, 3},     {6, 48, 100, 5, true, true},
+      {7, 130, 63, 9},     {8, 65, 40, 8, true},
+      {13, 34, 66, 1},     {14, 64, 48, 4},
+      {15, 63, 50, 7},     {16, 16, 24, 1, false, true},
+      {29, 47, 33, 3},     {43, 70, 29, 1},
+      {250, 20, 12, 2},
+  };
+  for (const Product& p : products) {
+    SCOPED_TRACE(::testing::Message() << p.m << " x " << p.n << " x " << p.k << ", " << p.slices);
+    const Tensor x = random_tensor(p.m, p.k, dtype(), 1);
+    const Tensor w = random_tensor(p.n, p.k, dtype(), 2);
+    const Tensor bias = random_tensor(1, p.n, DType::kFloat32, 3);
+    const Tensor expected =
+        multiply(*reference_, p, x, w, random_tensor(1, p.n, DType::kFloat32, 3));
+    const Tensor actual = multiply(*fast_, p, x, w, random_tensor(1, p.n, DType::kFloat32, 3));
+    EXPECT_TRUE(same_bits(actual, expected));
+  }
+}
+
+TEST_P(Matmul, EveryRowCountGivesARowTheSameBits) {
+  const int most = slow() ? 17 : 61;
+  const std::int64_t n = 83;
+  const std::int64_t k = 154;
+  auto matrix = fast_->make_matrix(n, k, bisect_tree(static_cast<std::int32_t>(k), 3));
+  matrix->set_rows(0, random_tensor(n, k, dtype(), 5).view());
+  const Tensor x = random_tensor(most, k, dtype(), 6);
+  Tensor all(most, n);
+  fast_->matmul(all.view(), x.view(), *matrix, nullptr);
+  const std::size_t row_bytes = static_cast<std::size_t>(k) * dtype_bytes(dtype());
+  for (int rows = 1; rows < most; ++rows) {
+    const int first = most - rows;
+    Tensor part(rows, n);
+    fast_->matmul(part.view(),
+                  {x.view().data + static_cast<std::size_t>(first) * row_bytes, rows, k, dtype()},
+                  *matrix, nullptr);
+    ASSERT_EQ(std::memcmp(part.f32(), all.f32() + first * n, part.view().bytes()), 0) << rows;
+  }
+}
+
+TEST_P(Matmul, DenormalsAndHugeNumbersFollowTheReference) {
+  const std::int64_t n = 40;
+  const std::int64_t k = 36;
+  Tensor x = random_tensor(6, k, dtype(), 11);
+  Tensor w = random_tensor(n, k, dtype(), 12);
+  std::mt19937 generator(13);
+  std::uniform_int_distribution<int> exponent(-74, -50);
+  for (std::int64_t i = 0; i < x.size(); ++i) x.set(i, std::ldexp(x.at(i), exponent(generator)));
+  for (std::int64_t i = 0; i < w.size(); ++i) w.set(i, std::ldexp(w.at(i), exponent(generator)));
+  for (std::int64_t i = 0; i < k; ++i) x.set(i, 1e-40F);     // denormal inputs
+  for (std::int64_t i = k; i < 2 * k; ++i) x.set(i, 1e37F);  // products near the top
+  for (std::int64_t i = 0; i < k; ++i) w.set(i, 30.0F);      // sums that become infinite
+  const Product p{6, n, k, 2};
+  const Tensor expected = multiply(*reference_, p, x, w, Tensor(1, n));
+  EXPECT_TRUE(same_bits(multiply(*fast_, p, x, w, Tensor(1, n)), expected));
+}
+
+TEST_P(Matmul, RowsMayBeStoredInPiecesAndFromOtherTypes) {
+  const std::int64_t n = 37;
+  const std::int64_t k = 21;
+  const Tensor w = random_tensor(n, k, DType::kFloat32, 21);
+  const Tensor x = random_tensor(3, k, dtype(), 22);
+  std::vector<std::uint16_t> halves(static_cast<std::size_t>(k));
+  for (std::size_t i = 0; i < halves.size(); ++i)
+    halves[i] = static_cast<std::uint16_t>(0x2E66 + 7 * i);
+  Tensor outs[2] = {Tensor(3, n), Tensor(3, n)};
+  Ops* backends[2] = {reference_.get(), fast_.get()};
+  for (int b = 0; b < 2; ++b) {
+    auto matrix =
+        backends[b]->make_matrix(n, k, ReductionTree::single(static_cast<std::int32_t>(k)));
+    const std::byte* data = w.view().data;
+    matrix->set_rows(20, {data + 20 * k * 4, n - 20, k, DType::kFloat32});
+    matrix->set_rows(0, {data, 19, k, DType::kFloat32});
+    matrix->set_rows(19,
+                     {reinterpret_cast<const std::byte*>(halves.data()), 1, k, DType::kFloat16});
+    backends[b]->matmul(outs[b].view(), x.view(), *matrix, nullptr);
+  }
+  EXPECT_TRUE(same_bits(outs[1], outs[0]));
+  float by_hand = 0.0F;
+  for (std::int64_t i = 0; i < k; ++i) {
+    by_hand += x.at(i) * f16_to_float(halves[static_cast<std::size_t>(i)]);
+  }
+  EXPECT_NEAR(outs[1].at(19), by_hand, 0.02F);
+}
+
+TEST_P(Matmul, EmbedReturnsTheRowsThatWereStored) {
+  const std::int64_t n = 50;
+  const std::int64_t k = 35;
+  const Tensor w = random_tensor(n, k, dtype(), 31);
+  auto table = fast_->make_matrix(n, k, ReductionTree::single(static_cast<std::int32_t>(k)));
+  table->set_rows(0, w.view());
+  const std::vector<std::int32_t> ids = {49, 0, 7, 7, 16};
+  Tensor out(std::ssize(ids), k);
+  fast_->embed(out.view(), *table, ids);
+  for (std::size_t r = 0; r < ids.size(); ++r) {
+    for (std::int64_t i = 0; i < k; ++i) {
+      ASSERT_EQ(out.at(static_cast<std::int64_t>(r) * k + i), w.at(ids[r] * k + i));
+    }
+  }
+  const std::vector<std::int32_t> outside = {50};
+  Tensor one(1, k);
+  EXPECT_THROW(fast_->embed(one.view(), *table, outside), std::invalid_argument);
+}
+
+TEST(MatmulReference, IsCloseToDoublePrecision) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const auto ops = make_reference_ops(dtype);
+    const Product p{4, 30, 600, 8};
+    const Tensor x = random_tensor(p.m, p.k, dtype, 41);
+    const Tensor w = random_tensor(p.n, p.k, dtype, 42);
+    const Tensor out = multiply(*ops, p, x, w, Tensor(1, p.n));
+    for (std::int64_t r = 0; r < p.m; ++r) {
+      for (std::int64_t c = 0; c < p.n; ++c) {
+        double sum = 0.0;
+        double magnitude = 0.0;
+        for (std::int64_t i = 0; i < p.k; ++i) {
+          const double product = double{x.at(r * p.k + i)} * w.at(c * p.k + i);
+          sum += product;
+          magnitude += std::abs(product);
+        }
+        ASSERT_NEAR(out.at(r * p.n + c), sum, 1e-6 * magnitude);
+      }
+    }
+  }
+}
+
+TEST(MatmulReference, TheOrderOfTheTreeShowsInTheBits) {
+  // Otherwise the comparisons above would not notice a backend that ignores the tree.
+  const auto ops = make_reference_ops(DType::kFloat32);
+  const Tensor x = random_tensor(4, 512, DType::kFloat32, 51);
+  const Tensor w = random_tensor(64, 512, DType::kFloat32, 52);
+  const Tensor one = multiply(*ops, {4, 64, 512, 1}, x, w, Tensor(1, 64));
+  const Tensor eight = multiply(*ops, {4, 64, 512, 8}, x, w, Tensor(1, 64));
+  EXPECT_FALSE(same_bits(one, eight));
+}
+
+TEST(MatmulReference, RefusesATreeThatDoesNotComeOut) {
+  const auto ops = make_reference_ops(DType::kBFloat16);
+  EXPECT_THROW(ops->make_matrix(4, 8, {{0, 4, 8}, {0, 0}}), std::invalid_argument);
+  EXPECT_THROW(ops->make_matrix(4, 8, {{0, 3, 8}, {0, 1}}), std::invalid_argument);
+  EXPECT_THROW(ops->make_matrix(4, 8, ReductionTree::single(9)), std::invalid_argument);
+  EXPECT_NO_THROW(ops->make_matrix(4, 9, {{0, 4, 9}, {0, 1}}));
+}
+
+}  // namespace
+}  // namespace headrace

@@ -1,0 +1,91 @@
+#include "kernels/numeric.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "kernels/flush_denormals.h"
+
+namespace headrace {
+namespace {
+
+TEST(Numeric, BFloat16RoundsToNearestEven) {
+  EXPECT_EQ(float_to_bf16(1.0F), 0x3F80);
+  EXPECT_EQ(float_to_bf16(std::bit_cast<float>(0x3F808000U)), 0x3F80);  // a tie, down to even
+  EXPECT_EQ(float_to_bf16(std::bit_cast<float>(0x3F818000U)), 0x3F82);  // a tie, up to even
+  EXPECT_EQ(float_to_bf16(std::bit_cast<float>(0x3F808001U)), 0x3F81);
+  EXPECT_EQ(float_to_bf16(std::numeric_limits<float>::max()), 0x7F80);  // rounds to infinity
+  EXPECT_EQ(float_to_bf16(-std::numeric_limits<float>::infinity()), 0xFF80);
+  EXPECT_EQ(float_to_bf16(std::bit_cast<float>(0x007FFFFFU)), 0x0000);  // denormal
+  EXPECT_EQ(float_to_bf16(std::bit_cast<float>(0x80000001U)), 0x8000);
+  EXPECT_TRUE(std::isnan(bf16_to_float(float_to_bf16(std::bit_cast<float>(0x7F800001U)))));
+}
+
+TEST(Numeric, EveryBFloat16SurvivesTheRoundTrip) {
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const float value = bf16_to_float(static_cast<std::uint16_t>(bits));
+    if (std::isnan(value) || std::fpclassify(value) == FP_SUBNORMAL) continue;
+    ASSERT_EQ(float_to_bf16(value), bits);
+  }
+}
+
+TEST(Numeric, Float16CoversZeroDenormalsAndInfinity) {
+  EXPECT_EQ(f16_to_float(0x3C00), 1.0F);
+  EXPECT_EQ(f16_to_float(0xC000), -2.0F);
+  EXPECT_EQ(f16_to_float(0x7BFF), 65504.0F);
+  EXPECT_EQ(f16_to_float(0x0001), 0x1p-24F);
+  EXPECT_EQ(f16_to_float(0x83FF), -1023 * 0x1p-24F);
+  EXPECT_EQ(std::bit_cast<std::uint32_t>(f16_to_float(0x8000)), 0x80000000U);
+  EXPECT_EQ(f16_to_float(0xFC00), -std::numeric_limits<float>::infinity());
+  EXPECT_TRUE(std::isnan(f16_to_float(0x7E01)));
+}
+
+TEST(Numeric, ExpIsWithinTwoUnitsInTheLastPlace) {
+  double worst = 0.0;
+  for (float x = -87.0F; x < 88.0F; x += 0.00037F) {
+    const double exact = std::exp(double{x});
+    const double unit = std::ldexp(1.0, std::ilogb(exact) - 23);
+    worst = std::max(worst, std::abs(exp_f32(x) - exact) / unit);
+  }
+  EXPECT_LT(worst, 1.2);
+}
+
+TEST(Numeric, ExpMeetsItsEnds) {
+  const FlushDenormals guard;
+  EXPECT_EQ(exp_f32(0.0F), 1.0F);
+  EXPECT_EQ(exp_f32(-0.0F), 1.0F);
+  EXPECT_EQ(exp_f32(-88.0F), 0.0F);
+  EXPECT_EQ(exp_f32(-std::numeric_limits<float>::infinity()), 0.0F);
+  EXPECT_EQ(exp_f32(std::numeric_limits<float>::infinity()),
+            std::numeric_limits<float>::infinity());
+  EXPECT_TRUE(std::isnan(exp_f32(std::numeric_limits<float>::quiet_NaN())));
+}
+
+TEST(Numeric, LogIsCloseToTheLibrary) {
+  std::mt19937_64 generator(1);
+  std::uniform_real_distribution<double> exponent(-300.0, 300.0);
+  for (int i = 0; i < 20000; ++i) {
+    const double x = std::exp2(exponent(generator));
+    ASSERT_NEAR(log_f64(x), std::log(x), 1e-12 + 1e-15 * std::abs(std::log(x))) << x;
+  }
+  for (double x = 0.5; x < 2.0; x += 0.0001) ASSERT_NEAR(log_f64(x), std::log(x), 1e-13) << x;
+  EXPECT_EQ(log_f64(1.0), 0.0);
+}
+
+TEST(Numeric, DenormalsAreFlushedOnlyWhileAGuardLives) {
+  volatile float tiny = 1e-38F;
+  volatile float tenth = 0.1F;
+  EXPECT_GT(tiny * tenth, 0.0F);
+  {
+    const FlushDenormals guard;
+    const float product = tiny * tenth;
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(product), 0U);
+  }
+  EXPECT_GT(tiny * tenth, 0.0F);
+}
+
+}  // namespace
+}  // namespace headrace

@@ -1,0 +1,372 @@
+#include "runtime/sampling/sampler.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <thread>
+
+#include "kernels/thread_pool.h"
+#include "runtime/sampling/token_choice.h"
+
+namespace headrace {
+namespace {
+
+constexpr int kVocab = 8;
+
+// Steps of one sequence in slot 2, with logits chosen by the test.
+struct Fixture {
+  Fixture() : sampler(4, kVocab) {}
+
+  static StepPlan plan_of(std::vector<TokenId> tokens, int first_position) {
+    StepPlan plan;
+    StepEntry entry;
+    entry.slot = 2;
+    entry.first_position = first_position;
+    entry.num_rows = static_cast<std::int32_t>(tokens.size());
+    entry.sample = true;
+    plan.entries = {entry};
+    plan.tokens = std::move(tokens);
+    return plan;
+  }
+
+  // Prefill: admits with params and samples after the prompt.
+  ScoredToken admit(const SamplingParams& params, const std::vector<TokenId>& prompt,
+                    std::vector<float> logits) {
+    StepPlan plan = plan_of(prompt, 0);
+    Admission admission;
+    admission.slot = 2;
+    admission.num_prompt_tokens = static_cast<std::int32_t>(prompt.size());
+    admission.params = params;
+    plan.admitted = {admission};
+    return sample(plan, std::move(logits));
+  }
+
+  ScoredToken decode(TokenId token, int position, std::vector<float> logits) {
+    return sample(plan_of({token}, position), std::move(logits));
+  }
+
+  ScoredToken sample(const StepPlan& plan, std::vector<float> logits) {
+    sampler.begin(plan);
+    const StepResult result = step_result(plan, logits);
+    EXPECT_EQ(result.entries.size(), 1U);
+    EXPECT_TRUE(result.entries[0].sampled);
+    return result.entries[0].token;
+  }
+
+  StepResult step_result(const StepPlan& plan, std::vector<float>& logits) {
+    std::vector<RowStatistics> statistics;
+    for (std::size_t row = 0; row < logits.size() / kVocab; ++row) {
+      double sum = 0;
+      float max = -INFINITY;
+      for (int i = 0; i < kVocab; ++i) {
+        const float logit = logits[row * kVocab + static_cast<std::size_t>(i)];
+        sum += std::exp(static_cast<double>(logit));
+        max = std::max(max, logit);
+      }
+      statistics.push_back({max, static_cast<float>(std::log(sum))});
+    }
+    const TensorView view{reinterpret_cast<std::byte*>(logits.data()),
+                          static_cast<std::int64_t>(logits.size()) / kVocab, kVocab,
+                          DType::kFloat32};
+    return sampler.result(plan, view, statistics);
+  }
+
+  Sampler sampler;
+};
+
+SamplingParams greedy() {
+  SamplingParams params;
+  params.temperature = 0.0F;
+  return params;
+}
+
+const std::vector<float> kDescending = {8, 7, 6, 5, 4, 3, 2, 1};
+
+TEST(Sampler, GreedyTakesTheBestAndReportsTheModelsOwnLogprob) {
+  Fixture fixture;
+  SamplingParams params = greedy();
+  params.num_logprobs = 2;
+  params.logit_bias = {{0, -100.0F}};
+  const ScoredToken token = fixture.admit(params, {1, 2}, kDescending);
+  EXPECT_EQ(token.token, 1);
+  double sum = 0;
+  for (const float logit : kDescending) sum += std::exp(static_cast<double>(logit));
+  EXPECT_EQ(token.logprob, 7.0F - static_cast<float>(std::log(sum)));
+  EXPECT_EQ(token.rank, 2);  // bias changes what is drawn, not what is reported
+  ASSERT_EQ(token.top.size(), 2U);
+  EXPECT_EQ(token.top[0].first, 0);
+  EXPECT_EQ(token.top[1].first, 1);
+  EXPECT_EQ(token.top[1].second, token.logprob);
+}
+
+TEST(Sampler, BannedTokensComeOnceEnoughAreGenerated) {
+  Fixture fixture;
+  SamplingParams params = greedy();
+  params.min_tokens = 2;
+  params.banned_before_min = {0, 1};
+  EXPECT_EQ(fixture.admit(params, {3, 4, 5}, kDescending).token, 2);
+  EXPECT_EQ(fixture.decode(2, 3, kDescending).token, 2);
+  EXPECT_EQ(fixture.decode(2, 4, kDescending).token, 0);
+}
+
+TEST(Sampler, ABanOutweighsABias) {
+  Fixture fixture;
+  SamplingParams params = greedy();
+  params.min_tokens = 1;
+  params.banned_before_min = {0};
+  params.logit_bias = {{0, 100.0F}, {5, 50.0F}};
+  EXPECT_EQ(fixture.admit(params, {3}, kDescending).token, 5);
+  EXPECT_EQ(fixture.decode(5, 1, kDescending).token, 0);
+}
+
+TEST(Sampler, RepetitionPenaltyCoversPromptAndCompletion) {
+  Fixture fixture;
+  SamplingParams params = greedy();
+  params.repetition_penalty = 2.0F;
+  // 8 / 2 = 4 for the prompt's 0, so 1 (7) is best.
+  EXPECT_EQ(fixture.admit(params, {0, 0}, kDescending).token, 1);
+  // 1 is generated: 3.5; best is 2 (6).
+  EXPECT_EQ(fixture.decode(1, 2, kDescending).token, 2);
+  // Negative logits are multiplied: -1 * 2 for the seen ones.
+  EXPECT_EQ(fixture.decode(2, 3, {-1, -1, -1, -1.5F, -3, -3, -3, -3}).token, 3);
+}
+
+TEST(Sampler, PresenceAndFrequencyCountGeneratedTokensOnly) {
+  Fixture fixture;
+  SamplingParams params = greedy();
+  params.presence_penalty = 0.25F;
+  params.frequency_penalty = 0.5F;
+  const std::vector<float> logits = {2.0F, 1.1F, 0, 0, 0, 0, 0, 0};
+  EXPECT_EQ(fixture.admit(params, {0, 0, 0}, logits).token, 0);  // the prompt costs nothing
+  EXPECT_EQ(fixture.decode(0, 3, logits).token, 0);              // 2 - 0.5 - 0.25 = 1.25
+  EXPECT_EQ(fixture.decode(0, 4, logits).token, 1);              // 2 - 1 - 0.25 = 0.75
+  EXPECT_EQ(fixture.decode(1, 5, logits).token, 0);              // 0.75 against 1.1 - 0.75
+}
+
+// The formulas of all changes, over the whole vocabulary.
+std::vector<float> changed_logits(std::vector<float> logits, const SamplingParams& params,
+                                  const std::vector<TokenId>& tokens, int num_prompt) {
+  const int num_generated = static_cast<int>(tokens.size()) - num_prompt;
+  if (num_generated < params.min_tokens) {
+    for (const TokenId id : params.banned_before_min)
+      logits[static_cast<std::size_t>(id)] = -INFINITY;
+  }
+  for (const auto& [id, bias] : params.logit_bias) logits[static_cast<std::size_t>(id)] += bias;
+  for (int id = 0; id < kVocab; ++id) {
+    float& logit = logits[static_cast<std::size_t>(id)];
+    const auto total = std::count(tokens.begin(), tokens.end(), id);
+    const auto generated = std::count(tokens.begin() + num_prompt, tokens.end(), id);
+    if (total > 0) {
+      logit = logit > 0 ? logit / params.repetition_penalty : logit * params.repetition_penalty;
+    }
+    logit -= params.frequency_penalty * static_cast<float>(generated);
+    logit -= generated > 0 ? params.presence_penalty : 0.0F;
+  }
+  return logits;
+}
+
+TEST(Sampler, AgreesWithTheFormulasOnRandomSequences) {
+  for (std::uint32_t seed = 0; seed < 300; ++seed) {
+    std::mt19937 random(seed);
+    const auto real = [&](float low, float high) {
+      return std::uniform_real_distribution<float>(low, high)(random);
+    };
+    SamplingParams params;
+    params.temperature = real(0.2F, 2.0F);
+    params.top_p = random() % 2 == 0 ? 1.0F : real(0.3F, 1.0F);
+    params.top_k = static_cast<int>(random() % 6);
+    if (random() % 2 == 0) params.repetition_penalty = real(0.5F, 2.0F);
+    if (random() % 2 == 0) params.presence_penalty = real(-2.0F, 2.0F);
+    if (random() % 2 == 0) params.frequency_penalty = real(-2.0F, 2.0F);
+    params.logit_bias = {{1, real(-3, 3)}, {6, real(-3, 3)}};
+    params.banned_before_min = {1, 4};
+    params.min_tokens = static_cast<int>(random() % 5);
+    params.key = random();
+    params.stream = (std::uint64_t{random()} << 32) | random();
+    params.choice = random() % 4;
+
+    std::vector<TokenId> tokens;
+    for (std::uint32_t i = 0; i <= random() % 6; ++i) {
+      tokens.push_back(static_cast<TokenId>(random() % kVocab));
+    }
+    const int num_prompt = static_cast<int>(tokens.size());
+    Fixture fixture;
+    TokenChooser chooser(kVocab);
+    for (int step = 0; step < 12; ++step) {
+      std::vector<float> logits(kVocab);
+      for (float& logit : logits) logit = real(-4, 4);
+      const PhiloxCounter counter = {{static_cast<std::uint32_t>(params.stream),
+                                      static_cast<std::uint32_t>(params.stream >> 32),
+                                      params.choice, static_cast<std::uint32_t>(step)}};
+      const float uniform =
+          static_cast<float>(philox4x32_10(counter, params.key).word[0] >> 8) / 16777216.0F;
+      const TokenId expected =
+          chooser.choose(changed_logits(logits, params, tokens, num_prompt), params, uniform);
+      const int position = static_cast<int>(tokens.size()) - 1;
+      const ScoredToken token = step == 0 ? fixture.admit(params, tokens, logits)
+                                          : fixture.decode(tokens.back(), position, logits);
+      ASSERT_EQ(token.token, expected) << "seed " << seed << " step " << step;
+      tokens.push_back(token.token);
+    }
+  }
+}
+
+TEST(Sampler, ASequenceAdmittedAgainGoesOnAsBefore) {
+  std::mt19937 random(3);
+  std::vector<std::vector<float>> logits;
+  for (int i = 0; i < 6; ++i) {
+    logits.emplace_back();
+    for (int id = 0; id < kVocab; ++id) {
+      logits.back().push_back(static_cast<float>(random() % 1000) / 250.0F);
+    }
+  }
+  SamplingParams params;
+  params.presence_penalty = 0.7F;
+  params.repetition_penalty = 1.3F;
+  params.key = 99;
+  Fixture straight;
+  std::vector<TokenId> tokens = {1, 5, 1};
+  tokens.push_back(straight.admit(params, tokens, logits[0]).token);
+  for (std::size_t i = 1; i < 6; ++i) {
+    const int position = static_cast<int>(tokens.size()) - 1;
+    tokens.push_back(straight.decode(tokens.back(), position, logits[i]).token);
+  }
+  // Preempted after three tokens: released, admitted again with all tokens, in two chunks.
+  Fixture again;
+  const auto begin = tokens.begin();
+  (void)again.admit(params, {1, 5, 1}, logits[0]);
+  StepPlan first = Fixture::plan_of({begin, begin + 4}, 0);
+  first.released = {2};
+  first.entries[0].sample = false;
+  Admission admission;
+  admission.slot = 2;
+  admission.num_prompt_tokens = 3;
+  admission.params = params;
+  first.admitted = {admission};
+  again.sampler.begin(first);
+  EXPECT_EQ(again.sample(Fixture::plan_of({begin + 4, begin + 6}, 4), logits[3]).token, tokens[6]);
+}
+
+TEST(Sampler, ScoresPromptRowsAndSamplesAfterThem) {
+  Fixture fixture;
+  StepPlan plan = Fixture::plan_of({4, 5, 6}, 0);
+  plan.entries[0].score = true;
+  plan.following = {-1};
+  Admission admission;
+  admission.slot = 2;
+  admission.num_prompt_tokens = 3;
+  admission.params = greedy();
+  admission.params.num_prompt_logprobs = 1;
+  plan.admitted = {admission};
+  EXPECT_EQ(Sampler::rows_with_logits(plan), (std::vector<std::int32_t>{0, 1, 2}));
+  std::vector<float> logits = kDescending;
+  logits.insert(logits.end(), kDescending.rbegin(), kDescending.rend());
+  logits.insert(logits.end(), kDescending.begin(), kDescending.end());
+  fixture.sampler.begin(plan);
+  const StepResult result = fixture.step_result(plan, logits);
+  ASSERT_EQ(result.entries.size(), 1U);
+  ASSERT_EQ(result.entries[0].scored.size(), 2U);
+  EXPECT_EQ(result.entries[0].scored[0].token, 5);
+  EXPECT_EQ(result.entries[0].scored[0].rank, 6);
+  EXPECT_EQ(result.entries[0].scored[0].top[0].first, 0);
+  EXPECT_EQ(result.entries[0].scored[1].token, 6);
+  EXPECT_EQ(result.entries[0].scored[1].rank, 2);
+  EXPECT_EQ(result.entries[0].token.token, 0);
+}
+
+TEST(Sampler, NamesTheRowsWhoseLogitsAreNeeded) {
+  StepPlan plan;
+  const auto entry = [&](Slot slot, int rows, bool sample, bool score) {
+    StepEntry e;
+    e.slot = slot;
+    e.num_rows = rows;
+    e.sample = sample;
+    e.score = score;
+    plan.entries.push_back(e);
+    plan.tokens.resize(plan.tokens.size() + static_cast<std::size_t>(rows));
+  };
+  entry(0, 1, true, false);
+  entry(1, 3, false, false);
+  entry(2, 2, false, true);  // goes on
+  entry(3, 2, false, true);  // ends
+  entry(0, 4, true, false);
+  plan.following = {9, -1};
+  EXPECT_EQ(Sampler::rows_with_logits(plan), (std::vector<std::int32_t>{0, 4, 5, 6, 11}));
+}
+
+// Runs tasks on threads of their own.
+class TestPool : public ThreadPool {
+ public:
+  int num_threads() const override { return 4; }
+  void parallel_for(int num_tasks, const std::function<void(int)>& task) override {
+    std::vector<std::jthread> threads;
+    threads.reserve(static_cast<std::size_t>(num_tasks));
+    for (int i = 0; i < num_tasks; ++i) threads.emplace_back([&task, i] { task(i); });
+  }
+  void set_poll(std::function<void()>) override {}
+};
+
+TEST(Sampler, ThreadsChangeNothing) {
+  constexpr int kSlots = 40;
+  TestPool pool;
+  Sampler alone(kSlots, kVocab);
+  Sampler together(kSlots, kVocab, &pool);
+  std::mt19937 random(5);
+  for (int position = 0; position < 20; ++position) {
+    StepPlan plan;
+    for (Slot slot = 0; slot < kSlots; ++slot) {
+      StepEntry entry;
+      entry.slot = slot;
+      entry.first_position = position;
+      entry.num_rows = 1;
+      entry.sample = true;
+      plan.entries.push_back(entry);
+      plan.tokens.push_back(static_cast<TokenId>(random() % kVocab));
+      if (position > 0) continue;
+      Admission admission;
+      admission.slot = slot;
+      admission.num_prompt_tokens = 1;
+      admission.params.key = random();
+      admission.params.repetition_penalty = 1.2F;
+      plan.admitted.push_back(admission);
+    }
+    std::vector<float> logits(kSlots * kVocab);
+    for (float& logit : logits) logit = static_cast<float>(random() % 1000) / 200.0F;
+    const std::vector<float> before = logits;
+    const std::vector<RowStatistics> statistics(kSlots, {5.0F, 7.0F});
+    const TensorView view{reinterpret_cast<std::byte*>(logits.data()), kSlots, kVocab,
+                          DType::kFloat32};
+    std::vector<std::byte> bytes[2];
+    alone.begin(plan);
+    encode(alone.result(plan, view, statistics), bytes[0]);
+    together.begin(plan);
+    encode(together.result(plan, view, statistics), bytes[1]);
+    EXPECT_EQ(bytes[0], bytes[1]);
+    EXPECT_EQ(logits, before);
+  }
+}
+
+TEST(Sampler, RefusesWhatItCannotUse) {
+  EXPECT_THROW(Sampler(0, 5), std::invalid_argument);
+  Fixture fixture;
+  StepPlan plan = Fixture::plan_of({1}, 0);
+  EXPECT_THROW(fixture.sampler.begin(plan), std::runtime_error);  // never admitted
+  Admission admission;
+  admission.slot = 4;
+  plan.admitted = {admission};
+  EXPECT_THROW(fixture.sampler.begin(plan), std::runtime_error);  // no such slot
+  plan.admitted[0].slot = 2;
+  plan.admitted[0].params.logit_bias = {{kVocab, 1.0F}};
+  EXPECT_THROW(fixture.sampler.begin(plan), std::runtime_error);
+  plan.admitted[0].params.logit_bias.clear();
+  fixture.sampler.begin(plan);
+  std::vector<float> logits = kDescending;
+  logits[3] = NAN;
+  EXPECT_THROW(fixture.step_result(plan, logits), std::runtime_error);
+  std::vector<float> none;
+  EXPECT_THROW(fixture.step_result(plan, none), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace headrace

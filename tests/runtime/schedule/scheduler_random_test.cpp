@@ -1,0 +1,220 @@
+// Random sequences, limits, stops and delays against the fake model: tokens and scores depend on
+// none of it, and every block comes back.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <random>
+
+#include "fake_stage.h"
+#include "runtime/schedule/scheduler.h"
+
+namespace headrace {
+namespace {
+
+using testing::FakeStage;
+
+constexpr int kVocab = 50;
+
+struct Expected {
+  NewSequence given;
+  std::vector<TokenId> tokens;  // generated after the given ones
+  FinishReason finish = FinishReason::kLength;
+};
+
+struct Received {
+  std::vector<TokenId> tokens;
+  std::vector<ScoredToken> scores;
+  FinishReason finish = FinishReason::kNone;
+  bool stopped = false;
+};
+
+int between(std::mt19937& random, int low, int high) {
+  return low + static_cast<int>(random() % static_cast<std::uint32_t>(high - low + 1));
+}
+
+SchedulerLimits random_limits(std::mt19937& random) {
+  SchedulerLimits limits;
+  limits.num_micro_batches = between(random, 1, 5);
+  limits.max_num_seqs = between(random, 1, 12);
+  limits.max_rows = between(random, 1, 40);
+  limits.efficient_rows = between(random, 1, 40);
+  limits.block_tokens = between(random, 1, 8);
+  limits.num_blocks = between(random, 3, 40);
+  limits.max_model_len = between(random, 4, 100);
+  if (random() % 2 == 0) limits.max_plan_bytes = Scheduler::min_plan_bytes(limits);
+  return limits;
+}
+
+// max_stop_ids: how many tokens of the vocabulary may end it; many make it short.
+Expected random_sequence(std::mt19937& random, SequenceId id, int max_stop_ids) {
+  Expected expected;
+  NewSequence& given = expected.given;
+  given.id = id;
+  given.priority = between(random, 0, 2) / 2;
+  given.num_prompt_tokens = between(random, 1, 30);
+  for (int i = 0; i < given.num_prompt_tokens; ++i) {
+    given.tokens.push_back(between(random, 0, kVocab - 1));
+  }
+  given.max_tokens = between(random, 0, 30);
+  for (int i = between(random, 0, max_stop_ids); i > 0; --i) {
+    given.stop_token_ids.push_back(between(random, 0, kVocab - 1));
+  }
+  std::sort(given.stop_token_ids.begin(), given.stop_token_ids.end());
+  given.params.min_tokens = between(random, 0, 4);
+  given.params.num_prompt_logprobs = between(random, -1, 0);
+
+  std::vector<TokenId> tokens = given.tokens;
+  std::vector<TokenId> generated;
+  while (static_cast<int>(generated.size()) < given.max_tokens) {
+    generated.push_back(testing::next_token(testing::hash_of(tokens), kVocab));
+    tokens.push_back(generated.back());
+    const bool stop = std::binary_search(given.stop_token_ids.begin(), given.stop_token_ids.end(),
+                                         generated.back());
+    if (!stop || static_cast<int>(generated.size()) < given.params.min_tokens) continue;
+    expected.finish = FinishReason::kStop;
+    break;
+  }
+  // Some come from an earlier run, with all their tokens but at least the one that ended them.
+  std::size_t num_saved = 0;
+  if (random() % 3 == 0 && !generated.empty()) {
+    num_saved = random() % generated.size();
+  }
+  given.tokens.insert(given.tokens.end(), generated.begin(),
+                      generated.begin() + static_cast<std::ptrdiff_t>(num_saved));
+  expected.tokens.assign(generated.begin() + static_cast<std::ptrdiff_t>(num_saved),
+                         generated.end());
+  return expected;
+}
+
+void check_scores(const Expected& expected, const Received& received) {
+  const NewSequence& given = expected.given;
+  if (given.params.num_prompt_logprobs < 0) {
+    EXPECT_TRUE(received.scores.empty());
+    return;
+  }
+  if (!received.stopped) {
+    EXPECT_EQ(static_cast<int>(received.scores.size()), given.num_prompt_tokens - 1);
+  }
+  for (std::size_t i = 0; i < received.scores.size(); ++i) {
+    const std::uint64_t prefix = testing::hash_of(std::span(given.tokens).first(i + 1));
+    ASSERT_EQ(received.scores[i].token, given.tokens[i + 1]);
+    ASSERT_EQ(received.scores[i].logprob, testing::score_of(prefix, given.tokens[i + 1]));
+  }
+}
+
+void check_answer(const Expected& expected, const Received& received) {
+  check_scores(expected, received);
+  if (!received.stopped) {
+    EXPECT_EQ(received.tokens, expected.tokens);
+    EXPECT_EQ(received.finish, expected.finish);
+    return;
+  }
+  ASSERT_LE(received.tokens.size(), expected.tokens.size());
+  EXPECT_TRUE(std::equal(received.tokens.begin(), received.tokens.end(), expected.tokens.begin()));
+}
+
+// What a plan promises by itself.
+void check_plan(const StepPlan& plan, const SchedulerLimits& limits) {
+  EXPECT_GE(plan.num_rows(), 1);
+  EXPECT_LE(plan.num_rows(), limits.max_rows);
+  if (limits.max_plan_bytes > 0) {
+    EXPECT_LE(encoded_bytes(plan), limits.max_plan_bytes);
+  }
+  std::vector<std::byte> bytes;
+  encode(plan, bytes);
+  EXPECT_NO_THROW(decode_step_plan(bytes));
+  std::vector<Slot> slots;
+  for (const StepEntry& entry : plan.entries) slots.push_back(entry.slot);
+  std::sort(slots.begin(), slots.end());
+  EXPECT_EQ(std::adjacent_find(slots.begin(), slots.end()), slots.end());
+}
+
+// Returns a hash of every plan made, and adds to the number of preemptions.
+std::uint64_t run_case(std::uint32_t seed, std::int64_t& num_preemptions) {
+  std::mt19937 random(seed);
+  const SchedulerLimits limits = random_limits(random);
+  Scheduler scheduler(limits);
+  FakeStage stage(limits.num_blocks, limits.block_tokens, limits.max_num_seqs, kVocab);
+  std::map<SequenceId, Expected> expected;
+  std::map<SequenceId, Received> received;
+  std::deque<StepResult> in_flight;
+  std::uint64_t hash = 0;
+  const int num_sequences = seed % 10 == 0 ? 150 : between(random, 1, 40);
+  int num_left = num_sequences;
+  int num_idle_turns = 0;
+  while (num_left > 0 || !scheduler.idle()) {
+    const std::uint32_t choice = random() % 8;
+    if (choice == 0 && num_left > 0) {
+      // Short ones first teach the scheduler to expect little, so that later ones outgrow the
+      // blocks.
+      const bool is_early = num_left > num_sequences / 2;
+      Expected next = random_sequence(random, num_left, seed % 2 == 0 && is_early ? 40 : 1);
+      if (scheduler.add(next.given)) expected[num_left] = std::move(next);
+      --num_left;
+    } else if (choice == 1 && random() % 8 == 0 && !expected.empty()) {
+      const SequenceId id = between(random, 1, num_sequences);
+      if (expected.count(id) != 0 && received[id].finish == FinishReason::kNone) {
+        scheduler.stop(id);
+        received[id].stopped = true;
+      }
+    } else if (choice < 5) {
+      if (std::optional<StepPlan> plan = scheduler.next()) {
+        check_plan(*plan, limits);
+        std::vector<std::byte> bytes;
+        encode(*plan, bytes);
+        for (const std::byte byte : bytes)
+          hash = testing::mix(hash, std::to_integer<unsigned>(byte));
+        in_flight.push_back(stage.execute(*plan));
+        num_idle_turns = 0;
+      } else if (in_flight.empty() &&
+                 scheduler.stats().num_waiting + scheduler.stats().num_running > 0) {
+        ADD_FAILURE() << "stuck with work to do, seed " << seed;
+        return 0;
+      }
+    } else if (!in_flight.empty()) {
+      for (SequenceEvent& event : scheduler.complete(in_flight.front())) {
+        Received& answer = received[event.id];
+        EXPECT_FALSE(answer.stopped) << "an event after stop";
+        EXPECT_EQ(answer.finish, FinishReason::kNone) << "an event after the end";
+        answer.scores.insert(answer.scores.end(), event.prompt_scores.begin(),
+                             event.prompt_scores.end());
+        if (event.has_token) answer.tokens.push_back(event.token.token);
+        answer.finish = event.finish;
+      }
+      in_flight.pop_front();
+    }
+    if (++num_idle_turns > 10000) {
+      ADD_FAILURE() << "no progress, seed " << seed;
+      return 0;
+    }
+  }
+  for (const auto& [id, answer] : expected) check_answer(answer, received[id]);
+  const SchedulerStats stats = scheduler.stats();
+  EXPECT_EQ(stats.num_free_blocks, limits.num_blocks);
+  EXPECT_EQ(stats.num_running, 0);
+  EXPECT_EQ(stats.num_waiting, 0);
+  EXPECT_EQ(stats.num_waiting_prompt_tokens, 0);
+  num_preemptions += stats.num_preemptions;
+  return hash;
+}
+
+TEST(SchedulerRandom, TokensDependOnNothingAndEveryBlockComesBack) {
+  std::int64_t num_preemptions = 0;
+  for (std::uint32_t seed = 0; seed < 5000; ++seed) {
+    run_case(seed, num_preemptions);
+    if (HasFailure()) FAIL() << "seed " << seed;
+  }
+  EXPECT_GT(num_preemptions, 100);
+}
+
+TEST(SchedulerRandom, SameEventsGiveTheSamePlans) {
+  std::int64_t ignored = 0;
+  for (std::uint32_t seed = 0; seed < 50; ++seed) {
+    EXPECT_EQ(run_case(seed, ignored), run_case(seed, ignored));
+  }
+}
+
+}  // namespace
+}  // namespace headrace

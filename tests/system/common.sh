@@ -1,0 +1,37 @@
+# What the system tests share. Each is run by ctest as: SCRIPT HEADRACE WORK_DIR, from the root of the tree.
+# shellcheck shell=bash
+set -euo pipefail
+headrace=$1
+work=$2
+. launch/local_mpi.sh
+export OMPI_MCA_mpi_yield_when_idle=1
+
+model=tests/data/golden/gqa_tied
+requests=tests/data/system/requests.jsonl
+
+rm -rf "$work"
+mkdir -p "$work"
+
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+
+# generate RANKS OUTPUT OPTIONS...: runs the requests of the tests with $KV bytes of cache; the exit code is the job's.
+generate() {
+  local ranks=$1 output=$2
+  shift 2
+  mpirun --timeout 100 -n "$ranks" "$headrace" generate --model "$model" --input "$requests" \
+    --output "$output" --kv-cache-memory-bytes "${KV:-64MiB}" "$@" >"$output.log" 2>&1
+}
+
+# Three lines of the request file are meant to fail (plus one that is too long), so a job ends with 3.
+expect_code() {
+  [ "$1" = "$2" ] || fail "exit code $1 instead of $2: $3"
+}
+
+# same A B WHAT: byte for byte.
+same() {
+  cmp "$1" "$2" || fail "$3: the bytes differ"
+  "$headrace" compare "$1" "$2" >/dev/null || fail "$3: compare finds a difference"
+}

@@ -1,0 +1,38 @@
+#!/bin/bash
+# The same bytes for every split, micro-batch count, block size, chunk size, batch limit, thread count, instruction
+# set and order of arrival, in both types; and from the reference backend, up to the ids that name the numeric class.
+. tests/system/common.sh
+
+check() {
+  local name=$1 ranks=$2
+  shift 2
+  local code=0
+  generate "$ranks" "$work/$name.jsonl" "$@" || code=$?
+  [ "$code" = 3 ] || { cat "$work/$name.jsonl.log"; fail "$name: exit code $code instead of 3"; }
+}
+
+little_memory=120kB  # doubled for float32
+for dtype in bfloat16 float32; do
+  check "$dtype" 1 --dtype "$dtype" --threads 1
+  variant() {
+    local name=$dtype-$1 ranks=$2
+    shift 2
+    check "$name" "$ranks" --dtype "$dtype" "$@"
+    same "$work/$dtype.jsonl" "$work/$name.jsonl" "$name"
+  }
+  variant two-stages 2 --threads 1
+  variant three-stages 3 --threads 1 --num-micro-batches 5
+  variant four-stages 4 --threads 1 --layers 1,1,3,0
+  variant threads 1 --threads 3 --block-size 64
+  variant small-steps 2 --threads 1 --max-num-batched-tokens 5 --max-num-seqs 3 --block-size 32
+  variant one-at-a-time 1 --threads 2 --max-num-seqs 1 --max-num-batched-tokens 256
+  # A little more than one context: sequences wait for blocks, or lose theirs and start over.
+  KV=$little_memory variant little-memory 2 --threads 1 --max-num-seqs 64
+  little_memory=240kB
+done
+
+check avx2 1 --isa avx2 --threads 1
+same "$work/bfloat16.jsonl" "$work/avx2.jsonl" "AVX2"
+
+check reference 1 --backend reference --dtype bfloat16
+"$headrace" compare "$work/bfloat16.jsonl" "$work/reference.jsonl" || fail "the reference backend differs"
