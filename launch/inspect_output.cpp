@@ -73,7 +73,9 @@ void add_summary_facts(const JobPaths& paths, ordered_json& facts) {
   const auto summary = ordered_json::parse(file, nullptr, /*allow_exceptions=*/false);
   for (const char* key : {"input", "error_file", "layout", "wall_s", "output_tokens_per_s"}) {
     const auto value = summary.find(key);
-    if (value != summary.end() && *value != "") facts[key] = *value;
+    if (value == summary.end()) continue;
+    const bool unused = value->is_string() && value->get_ref<const std::string&>().empty();
+    if (!unused) facts[key] = *value;
   }
 }
 

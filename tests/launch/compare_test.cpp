@@ -339,6 +339,7 @@ TEST_F(CompareTest, EmptyOutputsAreEqual) {
 
 TEST_F(CompareTest, LinesOfAnyOrderAreFoundInLargerFiles) {
   std::vector<json> a;
+  a.reserve(500);
   for (int i = 0; i < 500; ++i)
     a.push_back(completion("id-" + std::to_string(i), std::to_string(i)));
   std::vector<json> b(a.rbegin(), a.rend());

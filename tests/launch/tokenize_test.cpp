@@ -94,7 +94,7 @@ class LineConverterTest : public testing::Test {
   LineConverterTest() { options_.model = (kGoldens / "f16_sharded").string(); }  // adds BOS (id 0)
 
   std::string template_file(const std::string& source) {
-    const std::string path = testing::TempDir() + "tokenize_template.jinja";
+    std::string path = testing::TempDir() + "tokenize_template.jinja";
     std::ofstream(path) << source;
     return path;
   }
