@@ -34,10 +34,12 @@ void pause_briefly() {
 // microseconds an operator), offers no place to poll MPI, and knows nothing of other ranks on the
 // node.
 //
-// A job is a ticket of 32 bits of job number and 32 bits of next task. A thread takes a task by
-// advancing the ticket it has read; that succeeds only if the job is still the same and still has
-// that task, so what it read about the job in between is that job's, and a thread that comes late
-// can neither run a task twice nor hold up the next job.
+// A job is a ticket: 32 bits of job number and 32 bits of tasks not yet taken. A thread takes a
+// task by counting down the ticket it has read. That succeeds only if the ticket is still the same,
+// and a ticket with tasks left is only replaced after they were taken and finished: so whatever the
+// thread read about the job in between belongs to that job, and a thread that comes late can
+// neither run a task twice nor hold up the next job. Whether a task is left must be read from the
+// ticket alone.
 class TicketPool final : public ThreadPool {
  public:
   explicit TicketPool(int num_threads) {
@@ -80,10 +82,11 @@ class TicketPool final : public ThreadPool {
  private:
   void publish(int num_tasks, const std::function<void(int)>& task) {
     finished_.store(0, std::memory_order_relaxed);
-    num_tasks_.store(static_cast<std::uint32_t>(num_tasks), std::memory_order_relaxed);
+    num_tasks_.store(num_tasks, std::memory_order_relaxed);
     task_.store(&task, std::memory_order_relaxed);
     ++job_;
-    ticket_.store(std::uint64_t{job_} << 32, std::memory_order_release);
+    ticket_.store(std::uint64_t{job_} << 32 | static_cast<std::uint32_t>(num_tasks),
+                  std::memory_order_release);
     wake_.fetch_add(1);
     wake_.notify_all();
   }
@@ -92,12 +95,13 @@ class TicketPool final : public ThreadPool {
   bool run_one_task() {
     std::uint64_t ticket = ticket_.load(std::memory_order_acquire);
     while (true) {
-      const auto index = static_cast<std::uint32_t>(ticket);
+      const auto left = static_cast<std::uint32_t>(ticket);
+      if (left == 0) return false;
       const std::function<void(int)>* task = task_.load(std::memory_order_relaxed);
-      if (index >= num_tasks_.load(std::memory_order_relaxed)) return false;
-      if (ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel,
+      const int index = num_tasks_.load(std::memory_order_relaxed) - static_cast<int>(left);
+      if (ticket_.compare_exchange_weak(ticket, ticket - 1, std::memory_order_acq_rel,
                                         std::memory_order_acquire)) {
-        (*task)(static_cast<int>(index));
+        (*task)(index);
         finished_.fetch_add(1, std::memory_order_release);
         return true;
       }
@@ -144,7 +148,7 @@ class TicketPool final : public ThreadPool {
   alignas(64) std::atomic<int> finished_{0};
   alignas(64) std::atomic<std::uint32_t> wake_{0};
   alignas(64) std::atomic<const std::function<void(int)>*> task_{nullptr};
-  std::atomic<std::uint32_t> num_tasks_{0};
+  std::atomic<int> num_tasks_{0};
 };
 
 }  // namespace

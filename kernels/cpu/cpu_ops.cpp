@@ -55,7 +55,8 @@ class CpuOps final : public Ops {
     require_tree(tree, k, dtype_);
     auto matrix = std::make_unique<PackedMatrix>(n, tree, dtype_);
     const std::size_t packed_bytes = static_cast<std::size_t>(
-        kPackedRows * matrix->steps() * kernels_.dwords_per_step * sizeof(std::uint32_t));
+        kPackedRows * packed_row_dwords(matrix->steps(), kernels_.dwords_per_step) *
+        sizeof(std::uint32_t));
     if (packed_bytes > packed_.bytes()) packed_ = Buffer(packed_bytes);
     return matrix;
   }
@@ -225,7 +226,7 @@ class CpuOps final : public Ops {
   void pack(const ConstTensorView& x, const PackedMatrix& matrix, std::int64_t first_row,
             std::int64_t rows) {
     const std::int64_t blocks = num_row_blocks(rows, kernels_.tile_rows);
-    const std::int64_t row_dwords = matrix.steps() * kernels_.dwords_per_step;
+    const std::int64_t row_dwords = packed_row_dwords(matrix.steps(), kernels_.dwords_per_step);
     const std::int64_t per_task =
         std::max<std::int64_t>(1, kElementsPerTask / (kernels_.tile_rows * row_dwords));
     run(ceil_div(blocks, per_task), [&](std::int64_t task) {

@@ -13,25 +13,17 @@ struct DotBf16Format : SplitBf16Format<Avx512Lanes> {
   template <class Rows, int MR, int NV>
   [[gnu::always_inline]] static void step(Accumulators<L, MR, NV>& acc, const std::uint32_t* a,
                                           const std::uint32_t* const (&w)[NV], std::int64_t at) {
-    constexpr int kRowStride = Rows::odd(1) - Rows::odd(0);
     __m512bh columns[NV];
 #pragma GCC unroll 4
     for (int v = 0; v < NV; ++v) columns[v] = (__m512bh)_mm512_loadu_ps(w[v] + at);
 #pragma GCC unroll 16
     for (int m = 0; m < MR; ++m) {
-      const auto operand = (__m512bh)_mm512_set1_epi32(static_cast<int>(a[m * kRowStride]));
+      const auto operand = (__m512bh)_mm512_set1_epi32(static_cast<int>(a[m * Rows::kRowStride]));
 #pragma GCC unroll 4
       for (int v = 0; v < NV; ++v) {
         acc.at[m][v] = _mm512_dpbf16_ps(acc.at[m][v], operand, columns[v]);
       }
     }
-  }
-
-  static void pack_dword(std::uint32_t* out, int /*rows*/, const std::byte* row, std::int64_t k,
-                         std::int64_t step) {
-    const auto* elements = reinterpret_cast<const std::uint16_t*>(row) + 2 * step;
-    const std::uint32_t odd = 2 * step + 1 < k ? elements[1] : 0;
-    *out = odd << 16 | elements[0];
   }
 
   static void store_operands(std::uint32_t* row, int index, V v) {

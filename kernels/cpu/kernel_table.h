@@ -14,6 +14,15 @@ namespace headrace {
 /// Columns of a weight panel: one 512-bit register of dwords, two 256-bit ones.
 inline constexpr int kPanelColumns = 16;
 
+/// Packed rows come in runs of this many dwords a row: one register to copy, one cache line to
+/// read.
+inline constexpr int kPackedRunDwords = 16;
+
+/// Dwords of one packed row.
+constexpr std::int64_t packed_row_dwords(std::int64_t steps, int dwords_per_step) {
+  return (steps * dwords_per_step + kPackedRunDwords - 1) / kPackedRunDwords * kPackedRunDwords;
+}
+
 /// A run of dword steps along K that is summed as one chain, and how many tree nodes end with it.
 struct Segment {
   std::int32_t begin = 0;
@@ -31,7 +40,7 @@ struct PackArgs {
   std::int64_t steps = 0;  // dword steps: ceil(k / elements per dword)
   std::int64_t first_row = 0;
   int num_rows = 0;
-  std::uint32_t* packed = nullptr;  // [steps, dwords per step, num_rows]
+  std::uint32_t* packed = nullptr;  // [runs, num_rows, kPackedRunDwords]
 };
 
 enum class Epilogue { kStore, kAddTo };

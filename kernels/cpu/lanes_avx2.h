@@ -14,7 +14,9 @@ struct Avx2Lanes {
     __m256 low;
     __m256 high;
   };
-  static constexpr int kAccumulators = 6;  // pairs: 12 of 16 registers
+  // Rows of a register tile of one, two or four panels: sums take 12 of 16 registers.
+  static constexpr int kTileRows = 6;
+  static constexpr int tile_rows(int panels) { return panels == 4 ? 1 : panels == 2 ? 3 : 6; }
 
   static V zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
   static V set1(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
@@ -98,6 +100,10 @@ struct Avx2Lanes {
     for (int i = 0; i < n; ++i) p[i] = all[i];
   }
   static V load_bf16_first(const std::uint16_t* p, int n) {
+    if (n == 16) {
+      const auto* halves = reinterpret_cast<const __m128i*>(p);
+      return {wide8(_mm_loadu_si128(halves)), wide8(_mm_loadu_si128(halves + 1))};
+    }
     std::uint16_t all[16] = {};
     for (int i = 0; i < n; ++i) all[i] = p[i];
     const auto* half = reinterpret_cast<const __m128i*>(all);

@@ -11,8 +11,10 @@ namespace {
 
 struct Avx512Lanes {
   using V = __m512;
-  static constexpr int kAccumulators =
-      28;  // of 32 registers; the rest hold weights and a broadcast
+  // Rows of a register tile of one, two or four panels. Of 32 registers the sums take at most 26;
+  // weights, a broadcast and constants need the rest, or the inner loop moves sums to the stack.
+  static constexpr int kTileRows = 13;
+  static constexpr int tile_rows(int panels) { return panels == 4 ? 5 : 13; }
 
   static __mmask16 first(int n) { return static_cast<__mmask16>((1U << n) - 1U); }
 

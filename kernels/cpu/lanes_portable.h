@@ -13,7 +13,9 @@ struct PortableLanes {
   struct V {
     float lane[16];
   };
-  static constexpr int kAccumulators = 4;
+  // Rows of a tile of one, two or four panels.
+  static constexpr int kTileRows = 4;
+  static constexpr int tile_rows(int panels) { return 4 / panels; }
 
   static V zero() { return {}; }
   static V set1(float x) {

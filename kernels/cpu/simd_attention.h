@@ -77,7 +77,7 @@ using ScoreFunction = void (*)(const ScoreTile&);
 template <class F, int MR, int NV>
 void score_tile(const ScoreTile& tile) {
   using L = typename F::Lanes;
-  using Rows = StridedRows<F::kDwordsPerStep>;
+  using Rows = StridedRows<F>;
   const std::uint32_t* w[NV];
   for (int v = 0; v < NV; ++v) w[v] = tile.keys[v];
   const std::uint32_t* a = tile.operands;
@@ -111,7 +111,7 @@ using ValueFunction = void (*)(const ValueTile&);
 template <class F, int MR, int NV>
 void value_tile(const ValueTile& tile) {
   using L = typename F::Lanes;
-  using Rows = StridedRows<F::kDwordsPerStep>;
+  using Rows = StridedRows<F>;
   Accumulators<L, MR, NV> acc;
 #pragma GCC unroll 16
   for (int m = 0; m < MR; ++m) {
@@ -144,15 +144,15 @@ void value_tile(const ValueTile& tile) {
 // Tile functions by registers side by side (1, 2, 4) and number of rows.
 template <class F>
 struct AttentionTiles {
-  ScoreFunction score[5][kTileRows<typename F::Lanes> + 1];
-  ValueFunction value[5][kTileRows<typename F::Lanes> + 1];
+  ScoreFunction score[5][F::Lanes::kTileRows + 1];
+  ValueFunction value[5][F::Lanes::kTileRows + 1];
 };
 
 template <class F, int NV, int MR>
 constexpr void fill_attention_tiles(AttentionTiles<F>& tiles) {
   using L = typename F::Lanes;
-  if constexpr (MR <= kTileRows<L>) {
-    if constexpr (MR * NV <= L::kAccumulators) {
+  if constexpr (MR <= L::kTileRows) {
+    if constexpr (MR <= L::tile_rows(NV)) {
       tiles.score[NV][MR] = score_tile<F, MR, NV>;
       tiles.value[NV][MR] = value_tile<F, MR, NV>;
     }

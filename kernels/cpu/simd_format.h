@@ -11,24 +11,24 @@
 namespace headrace {
 namespace {
 
-// Where a tile finds the operands of its rows. Packed: [steps][dwords per step][rows], the odd
-// elements of a pair before the even ones.
-template <int MR, int DwordsPerStep>
-struct PackedRows {
-  static constexpr int kStep = MR * DwordsPerStep;
-  static constexpr int odd(int row) { return row; }
-  static constexpr int even(int row) { return MR + row; }
+// Where a tile finds the operands of its rows: elements in natural order, the same distance between
+// rows everywhere, so that every operand is at a constant offset from one moving pointer.
+template <int RowStride, int DwordsPerStep>
+struct OperandRows {
+  static constexpr int kStep = DwordsPerStep;
+  static constexpr int kRowStride = RowStride;
+  static constexpr int kOdd = DwordsPerStep - 1;  // of a pair, where the halves are apart
 };
 
-// One row after the other at a fixed distance, elements in natural order. The distance keeps rows
-// apart in the sets of the L1 cache.
+// Packed rows of a product: runs of sixteen dwords of every row of a block, [runs][rows][16].
+inline constexpr int kRunDwords = kPackedRunDwords;
+template <class F>
+using PackedRows = OperandRows<kRunDwords, F::kDwordsPerStep>;
+
+// Whole rows of attention; the distance keeps them apart in the sets of the L1 cache.
 inline constexpr int kOperandStride = 512 + 16;
-template <int DwordsPerStep>
-struct StridedRows {
-  static constexpr int kStep = DwordsPerStep;
-  static constexpr int odd(int row) { return row * kOperandStride + DwordsPerStep - 1; }
-  static constexpr int even(int row) { return row * kOperandStride; }
-};
+template <class F>
+using StridedRows = OperandRows<kOperandStride, F::kDwordsPerStep>;
 
 template <class L, int MR, int NV>
 struct Accumulators {
@@ -71,13 +71,7 @@ struct Float32Format {
     V columns[NV];
 #pragma GCC unroll 4
     for (int v = 0; v < NV; ++v) columns[v] = L::load_dwords(w[v] + at);
-    add_products<L, MR, NV>(acc, a, Rows::odd(1) - Rows::odd(0), columns);
-  }
-
-  static void pack_dword(std::uint32_t* out, int rows, const std::byte* row, std::int64_t /*k*/,
-                         std::int64_t step) {
-    (void)rows;
-    *out = reinterpret_cast<const std::uint32_t*>(row)[step];
+    add_products<L, MR, NV>(acc, a, Rows::kRowStride, columns);
   }
 
   static V round(V v) {
@@ -89,7 +83,7 @@ struct Float32Format {
   static void store_elements(std::byte* p, std::int64_t index, V v, int n) {
     L::store_first(reinterpret_cast<float*>(p) + index, v, n);
   }
-  /// Sixteen rounded values as operands of StridedRows.
+  /// Sixteen rounded values as operands.
   static void store_operands(std::uint32_t* row, int index, V v) {
     L::store(reinterpret_cast<float*>(row) + index, v);
   }
@@ -107,22 +101,13 @@ struct SplitBf16Format {
   template <class Rows, int MR, int NV>
   [[gnu::always_inline]] static void step(Accumulators<L, MR, NV>& acc, const std::uint32_t* a,
                                           const std::uint32_t* const (&w)[NV], std::int64_t at) {
-    constexpr int kRowStride = Rows::odd(1) - Rows::odd(0);
     V columns[NV];
 #pragma GCC unroll 4
     for (int v = 0; v < NV; ++v) columns[v] = L::odd(L::load_dwords(w[v] + at));
-    add_products<L, MR, NV>(acc, a + Rows::odd(0), kRowStride, columns);
+    add_products<L, MR, NV>(acc, a + Rows::kOdd, Rows::kRowStride, columns);
 #pragma GCC unroll 4
     for (int v = 0; v < NV; ++v) columns[v] = L::even(L::load_dwords(w[v] + at));
-    add_products<L, MR, NV>(acc, a + Rows::even(0), kRowStride, columns);
-  }
-
-  static void pack_dword(std::uint32_t* out, int rows, const std::byte* row, std::int64_t k,
-                         std::int64_t step) {
-    const auto* elements = reinterpret_cast<const std::uint16_t*>(row);
-    const std::int64_t odd = 2 * step + 1;
-    out[0] = odd < k ? static_cast<std::uint32_t>(elements[odd]) << 16 : 0;
-    out[rows] = static_cast<std::uint32_t>(elements[odd - 1]) << 16;
+    add_products<L, MR, NV>(acc, a, Rows::kRowStride, columns);
   }
 
   static V round(V v) {
@@ -134,7 +119,7 @@ struct SplitBf16Format {
   static void store_elements(std::byte* p, std::int64_t index, V v, int n) {
     L::store_high_halves(reinterpret_cast<std::uint16_t*>(p) + index, L::round_bf16(v), n);
   }
-  /// Sixteen rounded values as operands of StridedRows.
+  /// Sixteen rounded values as operands.
   static void store_operands(std::uint32_t* row, int index, V v) {
     L::store(reinterpret_cast<float*>(row) + index, v);
   }

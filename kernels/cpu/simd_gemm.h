@@ -31,18 +31,22 @@ template <class F, int MR, int NV, Prefetch P>
                                              const std::uint32_t* const (&w)[NV],
                                              std::int64_t begin, std::int64_t end,
                                              std::int64_t prefetch_ahead) {
-  using Rows = PackedRows<MR, F::kDwordsPerStep>;
-  const std::uint32_t* a = tile.rows + begin * Rows::kStep;
-  const std::int64_t stop = end * kPanelColumns;
-  for (std::int64_t at = begin * kPanelColumns; at < stop; at += kPanelColumns) {
-    if constexpr (P == Prefetch::kNextPanels) {
-      __builtin_prefetch(tile.next_lines + at, 0, 2);
-    } else {
+  using Rows = PackedRows<F>;
+  constexpr std::int64_t kRunSteps = kRunDwords / F::kDwordsPerStep;
+  for (std::int64_t step = begin; step < end;) {
+    const std::int64_t run = step / kRunSteps;
+    const std::uint32_t* a = tile.rows + run * MR * kRunDwords + step % kRunSteps * Rows::kStep;
+    const std::int64_t run_end = (run + 1) * kRunSteps < end ? (run + 1) * kRunSteps : end;
+    for (; step < run_end; ++step, a += Rows::kStep) {
+      const std::int64_t at = step * kPanelColumns;
+      if constexpr (P == Prefetch::kNextPanels) {
+        __builtin_prefetch(tile.next_lines + at, 0, 2);
+      } else {
 #pragma GCC unroll 4
-      for (int v = 0; v < NV; ++v) __builtin_prefetch(w[v] + at + prefetch_ahead, 0, 2);
+        for (int v = 0; v < NV; ++v) __builtin_prefetch(w[v] + at + prefetch_ahead, 0, 2);
+      }
+      F::template step<Rows>(acc, a, w, at);
     }
-    F::template step<Rows>(acc, a, w, at);
-    a += Rows::kStep;
   }
 }
 
@@ -123,24 +127,21 @@ void gemm_tile(const GemmTile& tile) {
 // columns to have enough independent chains in flight.
 template <class L>
 constexpr int panels_for(std::int64_t rows) {
-  return rows <= L::kAccumulators / 4 ? 4 : rows <= L::kAccumulators / 2 ? 2 : 1;
+  return rows <= L::tile_rows(4) ? 4 : rows <= L::tile_rows(2) ? 2 : 1;
 }
 
-template <class L>
-inline constexpr int kTileRows = L::kAccumulators >= 16 ? L::kAccumulators / 2 : L::kAccumulators;
-
-// Tile functions by number of rows, [1, kTileRows]; null where the registers do not suffice.
+// Tile functions by number of rows, [1, kTileRows]; null for more than L::tile_rows.
 using TileFunction = void (*)(const GemmTile&);
 template <class F, int NV, Prefetch P>
 struct GemmTiles {
-  TileFunction by_rows[kTileRows<typename F::Lanes> + 1];
+  TileFunction by_rows[F::Lanes::kTileRows + 1];
 };
 
 template <class F, int NV, Prefetch P, int MR>
 constexpr void fill_gemm_tiles(GemmTiles<F, NV, P>& tiles) {
   using L = typename F::Lanes;
-  if constexpr (MR <= kTileRows<L>) {
-    if constexpr (MR * NV <= L::kAccumulators) tiles.by_rows[MR] = gemm_tile<F, MR, NV, P>;
+  if constexpr (MR <= L::kTileRows) {
+    if constexpr (MR <= L::tile_rows(NV)) tiles.by_rows[MR] = gemm_tile<F, MR, NV, P>;
     fill_gemm_tiles<F, NV, P, MR + 1>(tiles);
   }
 }
@@ -165,7 +166,7 @@ void gemm_panels(const GemmArgs& g, std::int64_t panel, std::int64_t num_blocks)
     const std::int64_t end = (b + 1) * g.rows / num_blocks;
     const GemmTile tile{
         .gemm = &g,
-        .rows = g.packed + begin * g.steps * F::kDwordsPerStep,
+        .rows = g.packed + begin * packed_row_dwords(g.steps, F::kDwordsPerStep),
         .first_row = begin,
         .first_panel = panel,
         // Later blocks fetch what is in the cache already.
@@ -187,7 +188,7 @@ void gemm_panels(const GemmArgs& g, std::int64_t panel, std::int64_t num_blocks)
 template <class F>
 void gemm(const GemmArgs& g) {
   using L = typename F::Lanes;
-  const std::int64_t num_blocks = num_row_blocks(g.rows, kTileRows<L>);
+  const std::int64_t num_blocks = num_row_blocks(g.rows, L::kTileRows);
   const int width = panels_for<L>((g.rows + num_blocks - 1) / num_blocks);
   for (std::int64_t panel = g.panel_begin; panel < g.panel_end;) {
     const std::int64_t left = g.panel_end - panel;
@@ -206,13 +207,16 @@ void gemm(const GemmArgs& g) {
 
 template <class F>
 void pack(const PackArgs& args) {
-  const std::int64_t row_bytes = args.k * (F::kGroup == 2 ? 2 : 4);
-  for (int r = 0; r < args.num_rows; ++r) {
-    const std::byte* row = args.x + (args.first_row + r) * row_bytes;
-    std::uint32_t* out = args.packed + r;
-    for (std::int64_t step = 0; step < args.steps; ++step) {
-      F::pack_dword(out, args.num_rows, row, args.k, step);
-      out += F::kDwordsPerStep * args.num_rows;
+  constexpr int kRunElements = kRunDwords / F::kDwordsPerStep * F::kGroup;
+  std::uint32_t* out = args.packed;
+  for (std::int64_t begin = 0; begin < args.k; begin += kRunElements) {
+    for (int r = 0; r < args.num_rows; ++r, out += kRunDwords) {
+      const std::int64_t row = (args.first_row + r) * args.k;
+      for (int i = 0; i < kRunElements; i += 16) {
+        const std::int64_t left = args.k - begin - i;
+        const int n = left > 16 ? 16 : left < 0 ? 0 : static_cast<int>(left);
+        F::store_operands(out, i, F::load_elements(args.x, row + begin + i, n));
+      }
     }
   }
 }

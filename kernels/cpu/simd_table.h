@@ -13,7 +13,7 @@ template <class F>
 constexpr KernelTable make_kernel_table(std::string_view isa) {
   return {
       .isa = isa,
-      .tile_rows = kTileRows<typename F::Lanes>,
+      .tile_rows = F::Lanes::kTileRows,
       .group = F::kGroup,
       .dwords_per_step = F::kDwordsPerStep,
       .pack = pack<F>,

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <stdexcept>
@@ -30,6 +31,27 @@ TEST(ThreadPool, WhatTasksWroteIsVisibleAfterwards) {
     pool->parallel_for(64, [&](int i) { values[static_cast<std::size_t>(i)] += i; });
   }
   for (int i = 0; i < 64; ++i) ASSERT_EQ(values[static_cast<std::size_t>(i)], 3000 * i);
+}
+
+TEST(ThreadPool, AJobThatIsLongerThanTheLastIsNotStartedEarly) {
+  // Workers still look at the last job while the next one is being written: jobs that grow, one
+  // right after the other, with threads fighting for cores.
+  const auto pool = make_thread_pool(4);
+  std::array<std::atomic<int>, 8> runs{};
+  for (int round = 0; round < 4000; ++round) {
+    for (int tasks = 2; tasks <= 8; ++tasks) {
+      pool->parallel_for(tasks, [&](int i) {
+        // Long enough for the workers to take part, uneven enough to end at any time.
+        for (int spin = 50 * ((round + i) % 8); spin > 0; --spin) {
+          asm volatile("");
+        }
+        runs[static_cast<std::size_t>(i)] += 1;
+      });
+    }
+  }
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    EXPECT_EQ(runs[i], 4000 * (i < 2 ? 7 : 8 - static_cast<int>(i))) << i;
+  }
 }
 
 TEST(ThreadPool, SleepingWorkersWakeForTheNextJob) {
