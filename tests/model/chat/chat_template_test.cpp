@@ -223,8 +223,8 @@ TEST(ChatTemplate, DamagedTemplatesNeverCrash) {
     sources.push_back(text.str());
   }
   std::ifstream constructs("tests/data/chat/constructs.json");
-  for (const Json& entry : Json::parse(constructs)["cases"])
-    sources.push_back(entry[0].get<std::string>());
+  const Json cases = Json::parse(constructs)["cases"];
+  for (const Json& entry : cases) sources.push_back(entry[0].get<std::string>());
   std::vector<const Json*> pool;
   for (const Json& context : contexts) pool.push_back(&context);
 
