@@ -121,10 +121,7 @@ std::string numeric_class(const GenerateOptions& options) {
 
 // Chat requests see the date of the job's first start, so that a resumed job gives the same prompts.
 ChatRenderer make_renderer(const ModelText& text, std::int64_t now_s) {
-  return [text, now_s](const nlohmann::ordered_json& context) {
-    if (!text.chat) throw std::runtime_error(text.chat_problem);
-    return text.render(context, now_s);
-  };
+  return [text, now_s](const ChatRequest& request) { return text.render(request, now_s); };
 }
 
 JobKey make_job_key(const RankSetup& setup, const GenerateOptions& options, const ModelText& text,

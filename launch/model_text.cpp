@@ -31,9 +31,27 @@ std::string read_template_file(const std::string& path) {
   return text.str();
 }
 
+std::shared_ptr<const ModelText::Chat> parse_template(const std::string& source,
+                                                      const std::string& name) {
+  return std::make_shared<const ModelText::Chat>(
+      ModelText::Chat{ChatTemplate(source, name), detect_content_form(source, name)});
+}
+
+SpecialTexts special_texts(const Tokenizer& tokenizer) {
+  const auto text = [&](std::string_view role) -> std::optional<std::string> {
+    std::string found = tokenizer.special_text(role);
+    if (found.empty()) return std::nullopt;
+    return found;
+  };
+  return {.bos = text("bos_token"),
+          .eos = text("eos_token"),
+          .unk = text("unk_token"),
+          .pad = text("pad_token")};
+}
+
 void use_template_file(const std::string& path, ModelText& text) {
   const std::string source = read_template_file(path);
-  text.chat = std::make_shared<const ChatTemplate>(source, path);
+  text.chat = parse_template(source, path);
   text.template_fingerprint = hex(hash128(source));
 }
 
@@ -64,10 +82,10 @@ void use_own_templates(const std::string& model, ModelText& text) {
   }
   const NamedTemplate* with_tools = find_template(templates, "tool_use");
   try {
-    text.chat = std::make_shared<const ChatTemplate>(usual->source, "chat template of " + model);
+    text.chat = parse_template(usual->source, "chat template of " + model);
     if (with_tools != nullptr) {
-      text.chat_with_tools = std::make_shared<const ChatTemplate>(
-          with_tools->source, "chat template tool_use of " + model);
+      text.chat_with_tools =
+          parse_template(with_tools->source, "chat template tool_use of " + model);
     }
   } catch (const std::invalid_argument& e) {
     text.chat = nullptr;
@@ -80,12 +98,12 @@ void use_own_templates(const std::string& model, ModelText& text) {
 
 }  // namespace
 
-std::string ModelText::render(const nlohmann::ordered_json& context, std::int64_t now_s) const {
+std::string ModelText::render(const ChatRequest& request, std::int64_t now_s) const {
   if (chat == nullptr) throw TemplateError(chat_problem);
-  const auto tools = context.find("tools");
-  const bool has_tools = tools != context.end() && tools->is_array() && !tools->empty();
-  const ChatTemplate& chosen = has_tools && chat_with_tools != nullptr ? *chat_with_tools : *chat;
-  return chosen.render(context, now_s);
+  const bool has_tools = request.tools.is_array() && !request.tools.empty();
+  const Chat& chosen = has_tools && chat_with_tools != nullptr ? *chat_with_tools : *chat;
+  return chosen.source.render(
+      chat_context(request, special_texts(*tokenizer), chosen.content_form), now_s);
 }
 
 ModelText load_model_text(const ModelTextOptions& options) {

@@ -8,8 +8,7 @@
 #include <optional>
 #include <string>
 
-#include <nlohmann/json_fwd.hpp>
-
+#include "model/chat/chat_prompt.h"
 #include "model/chat/chat_template.h"
 #include "model/tokenizer/tokenizer.h"
 
@@ -19,17 +18,21 @@ namespace headrace {
 struct ModelText {
   std::shared_ptr<const Tokenizer> tokenizer;
 
-  std::shared_ptr<const ChatTemplate> chat;  // null: no usable template, see chat_problem
-  std::shared_ptr<const ChatTemplate>
-      chat_with_tools;       // for requests with tools; null: chat serves both
+  /// A template and the form in which it takes content that is a list of parts.
+  struct Chat {
+    ChatTemplate source;
+    ContentForm content_form;
+  };
+  std::shared_ptr<const Chat> chat;             // null: no usable template, see chat_problem
+  std::shared_ptr<const Chat> chat_with_tools;  // for requests with tools; null: chat serves both
   std::string chat_problem;  // why chat is null, for error messages
 
   /// Equal for equal templates; empty without one.
   std::string template_fingerprint;
 
-  /// Renders a context as chat_context() makes it, choosing the template by whether it holds tools.
-  /// now_s: seconds since the epoch, local civil time already. Throws TemplateError.
-  std::string render(const nlohmann::ordered_json& context, std::int64_t now_s) const;
+  /// The prompt of a chat, by the template that its tools choose. now_s: seconds since the epoch,
+  /// local civil time already. Throws TemplateError, and std::invalid_argument as chat_context().
+  std::string render(const ChatRequest& request, std::int64_t now_s) const;
 };
 
 struct ModelTextOptions {

@@ -13,8 +13,6 @@
 #include "launch/exit_codes.h"
 #include "launch/line_output.h"
 #include "launch/options.h"
-#include "runtime/job/body_fields.h"
-#include "runtime/job/chat_context.h"
 #include "runtime/job/field_readers.h"
 #include "runtime/job/input_reader.h"
 #include "runtime/job/json_line.h"
@@ -187,16 +185,15 @@ ordered_json LineConverter::decoded(const ordered_json& line) const {
 
 ordered_json LineConverter::rendered(const ordered_json& line) const {
   check_fields(line, {"messages", "tools", "documents", "chat_template_kwargs"});
-  BodyFields fields;
-  fields.messages = &required(line, "messages");
-  fields.tools = optional_field(line, "tools", ordered_json::value_t::array);
-  fields.template_kwargs =
-      optional_field(line, "chat_template_kwargs", ordered_json::value_t::object);
-  fields.add_generation_prompt = !options_.no_generation_prompt;
-  ordered_json context = chat_context(fields, *text_.tokenizer);
-  const ordered_json* documents = optional_field(line, "documents", ordered_json::value_t::array);
-  if (documents != nullptr) context["documents"] = *documents;
-  std::string text = text_.render(context, now_s_);
+  ChatRequest request{.messages = required(line, "messages")};
+  const auto take = [&](const char* key, ordered_json::value_t type, ordered_json& target) {
+    if (const ordered_json* given = optional_field(line, key, type)) target = *given;
+  };
+  take("tools", ordered_json::value_t::array, request.tools);
+  take("documents", ordered_json::value_t::array, request.documents);
+  take("chat_template_kwargs", ordered_json::value_t::object, request.template_kwargs);
+  request.add_generation_prompt = !options_.no_generation_prompt;
+  std::string text = text_.render(request, now_s_);
   // The template has written every special token that belongs there.
   std::vector<TokenId> ids = text_.tokenizer->encode(text, {.add_special_tokens = false});
   return {{"text", std::move(text)}, {"ids", std::move(ids)}};

@@ -155,7 +155,8 @@ Json convert_message(const Json& message, const std::string& where, ContentForm 
       made[key] = value;
     }
   }
-  if (made.contains("tool_calls") && made["tool_calls"].is_array()) {
+  if (made.contains("tool_calls")) {
+    if (!made["tool_calls"].is_array()) refuse(where + ".tool_calls", "must be a list or null");
     for (Json& call : made["tool_calls"]) parse_arguments(call);
   }
   return with_reasoning(std::move(made));

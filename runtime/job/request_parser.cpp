@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/job/body_fields.h"
-#include "runtime/job/chat_context.h"
 #include "runtime/job/field_readers.h"
 #include "runtime/job/hash.h"
 #include "runtime/job/json_line.h"
@@ -152,14 +151,24 @@ class RequestMaker {
     if (!config_.chat) {
       refuse("unsupported", "messages: the model has no chat template; give one, or send a prompt");
     }
-    const Json context = chat_context(fields_, *config_.tokenizer);
     Prompt prompt;
     try {
-      prompt.tokens = encode(config_.chat(context), fields_.add_special_tokens.value_or(false));
+      prompt.tokens =
+          encode(config_.chat(chat_request()), fields_.add_special_tokens.value_or(false));
+    } catch (const std::invalid_argument& error) {
+      refuse("invalid_request", error.what());
     } catch (const std::runtime_error& error) {
       refuse("template_error", fmt::format("chat template: {}", error.what()));
     }
     request_.prompts.push_back(std::move(prompt));
+  }
+
+  ChatRequest chat_request() const {
+    ChatRequest request{.messages = *fields_.messages};
+    if (fields_.tools != nullptr) request.tools = *fields_.tools;
+    if (fields_.template_kwargs != nullptr) request.template_kwargs = *fields_.template_kwargs;
+    request.add_generation_prompt = fields_.add_generation_prompt;
+    return request;
   }
 
   void check_num_choices(std::size_t num_prompts) const {

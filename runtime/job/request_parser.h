@@ -13,6 +13,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "model/chat/chat_prompt.h"
 #include "model/tokenizer/tokenizer.h"
 #include "runtime/job/input_reader.h"
 #include "runtime/job/request.h"
@@ -20,10 +21,9 @@
 
 namespace headrace {
 
-/// The text of a chat prompt for a template's context (messages, tools, add_generation_prompt,
-/// bos_token, eos_token, unk_token, pad_token, chat_template_kwargs' fields). What it throws
-/// derived from std::runtime_error becomes the line's error. Called from the parser's thread.
-using ChatRenderer = std::function<std::string(const nlohmann::ordered_json& context)>;
+/// The text of a chat prompt. std::invalid_argument (messages that are none) and std::runtime_error
+/// (the template's own word) become the line's error. Called from the parser's thread.
+using ChatRenderer = std::function<std::string(const ChatRequest& request)>;
 
 struct ParserConfig {
   std::shared_ptr<const Tokenizer> tokenizer;

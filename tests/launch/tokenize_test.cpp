@@ -236,13 +236,27 @@ ModelText with_templates(const json& templates) {
 TEST(ModelTextTest, RequestsWithToolsGetTheToolTemplate) {
   const ModelText text = with_templates({{{"name", "default"}, {"template", "plain"}},
                                          {{"name", "tool_use"}, {"template", "tools"}}});
-  nlohmann::ordered_json context = {{"messages", nlohmann::ordered_json::array()},
-                                    {"tools", nullptr}};
-  EXPECT_EQ(text.render(context, 0), "plain");
-  context["tools"] = nlohmann::ordered_json::array();
-  EXPECT_EQ(text.render(context, 0), "plain");
-  context["tools"].push_back({{"type", "function"}});
-  EXPECT_EQ(text.render(context, 0), "tools");
+  ChatRequest request;
+  request.messages = {{{"role", "user"}, {"content", "x"}}};
+  EXPECT_EQ(text.render(request, 0), "plain");
+  request.tools = nlohmann::ordered_json::array();
+  EXPECT_EQ(text.render(request, 0), "plain");
+  request.tools.push_back({{"type", "function"}});
+  EXPECT_EQ(text.render(request, 0), "tools");
+}
+
+TEST(ModelTextTest, ATemplateThatWalksOverPartsGetsThemAsParts) {
+  ChatRequest request;
+  request.messages = {
+      {{"role", "user"},
+       {"content", {{{"type", "text"}, {"text", "a"}}, {{"type", "text"}, {"text", "b"}}}}}};
+  const ModelText whole = with_templates(
+      {{{"name", "default"}, {"template", "{{ messages[0].content }}"}}});
+  EXPECT_EQ(whole.render(request, 0), "ab");
+  const ModelText parts = with_templates(
+      {{{"name", "default"},
+        {"template", "{% for p in messages[0].content %}<{{ p.text }}>{% endfor %}"}}});
+  EXPECT_EQ(parts.render(request, 0), "<a><b>");
 }
 
 TEST(ModelTextTest, SeveralTemplatesWithoutADefaultAreNotGuessedAmong) {

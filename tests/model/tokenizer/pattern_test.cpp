@@ -157,7 +157,7 @@ TEST_P(Scanners, CutRandomTextsAsPcreDoes) {
 INSTANTIATE_TEST_SUITE_P(Known, Scanners,
                          testing::Values(kGpt2Expression, kLlama3Expression, kQwen2Expression,
                                          kQwen35Expression, kO200kExpression),
-                         [](const auto& info) { return "Expression" + std::to_string(info.index); });
+                         [](const auto& known) { return "Expression" + std::to_string(known.index); });
 
 TEST(Scanners, AreChosenByTheExactExpression) {
   EXPECT_NE(find_scanner(kGpt2Expression), nullptr);

@@ -98,7 +98,9 @@ TEST(Tokenizer, WordsEncodeTheSameAgainAfterManyOthers) {
   }
   for (std::size_t i = 0; i < words.size(); i += 7) {
     ASSERT_EQ(tokenizer->encode(words[i]), ids[i]) << words[i];
-    if (i % 700 == 0) ASSERT_EQ(golden("gpt2")->encode(words[i]), ids[i]) << words[i];
+    if (i % 700 == 0) {
+      ASSERT_EQ(golden("gpt2")->encode(words[i]), ids[i]) << words[i];
+    }
   }
 }
 

@@ -26,7 +26,7 @@ const RequestParser& parser() {
   static const RequestParser kParser = [] {
     ParserConfig config;
     config.tokenizer = context().tokenizer;
-    config.chat = [](const Json&) { return "c"; };
+    config.chat = [](const ChatRequest&) { return "c"; };
     config.max_model_len = 1000;
     config.vocab_size = FakeTokenizer::kVocabSize;
     config.end_ids = {FakeTokenizer::kEos};

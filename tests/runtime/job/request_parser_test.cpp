@@ -18,7 +18,11 @@ namespace {
 ParserConfig config() {
   ParserConfig config;
   config.tokenizer = std::make_shared<FakeTokenizer>();
-  config.chat = [](const nlohmann::ordered_json& context) { return context.dump(); };
+  config.chat = [](const ChatRequest& request) {
+    return chat_context(request, {.bos = "<s>", .eos = {}, .unk = {}, .pad = {}},
+                        ContentForm::kText)
+        .dump();
+  };
   config.max_model_len = 4096;
   config.vocab_size = FakeTokenizer::kVocabSize;
   config.end_ids = {FakeTokenizer::kEos};
@@ -413,11 +417,10 @@ TEST(RequestParser, TemplateSeesMessagesAsText) {
           "tools":[{"type":"function","function":{"name":"f"}}],"add_generation_prompt":false,
           "chat_template_kwargs":{"enable_thinking":false}})");
   EXPECT_EQ(context["messages"][0]["content"], "");
-  EXPECT_EQ(context["messages"][1]["content"], "a\nb");
+  EXPECT_EQ(context["messages"][1]["content"], "ab");
   EXPECT_EQ(context["messages"][1]["name"], "n");
   EXPECT_EQ(context["messages"][2]["tool_calls"][0]["function"]["arguments"].dump(),
             R"({"z":1,"a":[2]})");
-  EXPECT_EQ(context["messages"][2]["content"], "");
   EXPECT_EQ(context["tools"][0]["function"]["name"], "f");
   EXPECT_EQ(context["add_generation_prompt"], false);
   EXPECT_EQ(context["enable_thinking"], false);
@@ -439,15 +442,13 @@ TEST(RequestParser, BadMessagesSayWhere) {
            {"[]", "messages"},
            {"5", "messages"},
            {"[5]", "messages[0]"},
-           {R"([{"content":"x"}])", "messages[0].role"},
+           {R"([{"content":"x"}])", "messages[0]"},
            {R"([{"role":"user","content":"x"},{"role":"user","content":5}])",
             "messages[1].content"},
            {R"([{"role":"user","content":[{"type":"image_url","image_url":{}}]}])",
-            "messages[0].content"},
-           {R"([{"role":"user","content":[{"type":"text"}]}])", "messages[0].content"},
-           {R"([{"role":"assistant","tool_calls":5}])", "messages[0].tool_calls"},
-           {R"([{"role":"assistant","tool_calls":[{"function":{"arguments":"{"}}]}])",
-            "messages[0].tool_calls"}}) {
+            "messages[0].content[0]"},
+           {R"([{"role":"user","content":[{"type":"text"}]}])", "messages[0].content[0]"},
+           {R"([{"role":"assistant","tool_calls":5}])", "messages[0].tool_calls"}}) {
     const LineError refused = error("{\"messages\":" + messages + "}");
     EXPECT_TRUE(refused.message.starts_with(place + ":")) << messages << " -> " << refused.message;
   }
@@ -456,7 +457,7 @@ TEST(RequestParser, BadMessagesSayWhere) {
 
 TEST(RequestParser, TemplateErrorsEndTheLineOnly) {
   ParserConfig failing = config();
-  failing.chat = [](const nlohmann::ordered_json&) -> std::string {
+  failing.chat = [](const ChatRequest&) -> std::string {
     throw std::runtime_error("roles must alternate");
   };
   EXPECT_EQ(error(chat("\"n\":1"), failing).message, "chat template: roles must alternate");
