@@ -14,7 +14,7 @@ Value Interpreter::evaluate(const Expr& expr, Frame& frame) {
   charge(1);
   switch (expr.kind) {
     case ExprKind::kConstant:
-      return static_cast<const ConstantExpr&>(expr).value;
+      return static_cast<const ConstantExpr&>(expr).value();
     case ExprKind::kName:
       return evaluate_name(static_cast<const NameExpr&>(expr), frame);
     case ExprKind::kTuple:
@@ -194,7 +194,7 @@ Arguments Interpreter::evaluate_arguments(const CallArguments& arguments, Frame&
       made.positional.push_back(std::move(item));
   }
   for (const auto& [name, argument] : arguments.keyword) {
-    made.keyword.emplace_back(name, evaluate(*argument, frame));
+    made.keyword.emplace_back(name.value(), evaluate(*argument, frame));
   }
   if (!arguments.double_star) return made;
   const Value more = evaluate(*arguments.double_star, frame);

@@ -69,6 +69,13 @@ TEST(ChatTemplate, RenderErrorsNameTheLineAndRaisedOnesAreTheTemplatesOwnWords) 
   EXPECT_EQ(failure("{{ 2 ** 1000 }}"), "t:1: an integer has more than 126 bits");
 }
 
+TEST(ChatTemplate, ANamespaceReplacedByItsOwnAssignmentIsAnError) {
+  EXPECT_EQ(failure("{% set ns = namespace() %}{% set ns, ns.a = 1, 2 %}"),
+            "t:1: 'int' object does not support item assignment");
+  EXPECT_EQ(failure("{% set d = {} %}{% set d.a %}x{% endset %}"),
+            "t:1: 'dict' object does not support item assignment");
+}
+
 TEST(ChatTemplate, OutputBeyondTheLimitIsAnError) {
   ChatTemplate::Limits limits;
   limits.output_bytes = 1000;
