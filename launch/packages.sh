@@ -11,7 +11,7 @@ build_packages=(
   nlohmann-json3-dev libfmt-dev libpcre2-dev libutf8proc-dev libxxhash-dev zlib1g-dev libzstd-dev
 )
 # shellcheck disable=SC2034
-test_packages=(libgtest-dev procps)
+test_packages=(libgtest-dev procps time)
 download_packages=(python3 python3-pip ca-certificates)
 
 package_is_installed() {
