@@ -1,5 +1,5 @@
-// Every MPI call goes through HR_MPI: a failure is an exception with the call, MPI's own text and the
-// place.
+// Every MPI call goes through HR_MPI: a failure is an exception with the call, MPI's own text and
+// the place.
 #pragma once
 
 #include <mpi.h>

@@ -45,7 +45,9 @@ int Communicator::size() const {
   return size;
 }
 
-void Communicator::barrier() const { HR_MPI(MPI_Barrier(comm_)); }
+void Communicator::barrier() const {
+  HR_MPI(MPI_Barrier(comm_));
+}
 
 std::int64_t Communicator::min(std::int64_t value) const {
   std::int64_t smallest = 0;
@@ -79,7 +81,8 @@ std::vector<std::string> Communicator::gather(const std::string& text, int root)
                      MPI_CHAR, root, comm_));
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
-    texts.push_back(all.substr(static_cast<std::size_t>(starts[i]), static_cast<std::size_t>(lengths[i])));
+    texts.push_back(
+        all.substr(static_cast<std::size_t>(starts[i]), static_cast<std::size_t>(lengths[i])));
   }
   return texts;
 }

@@ -16,8 +16,8 @@ void check_mpi(int code, const char* call, std::source_location place) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
   MPI_Error_string(code, text.data(), &length);
-  throw std::runtime_error(std::string(call) + " failed: " + text.data() + " (" + place.file_name() +
-                           ":" + std::to_string(place.line()) + ")");
+  throw std::runtime_error(std::string(call) + " failed: " + text.data() + " (" +
+                           place.file_name() + ":" + std::to_string(place.line()) + ")");
 }
 
 Environment::Session::Session() {
@@ -25,11 +25,14 @@ Environment::Session::Session() {
   HR_MPI(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided));
   HR_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
   if (provided < MPI_THREAD_FUNNELED) {
-    throw std::runtime_error("this MPI library does not allow threads beside the one that calls it");
+    throw std::runtime_error(
+        "this MPI library does not allow threads beside the one that calls it");
   }
 }
 
-Environment::Session::~Session() { MPI_Finalize(); }
+Environment::Session::~Session() {
+  MPI_Finalize();
+}
 
 Environment::Environment()
     : world_(Communicator::duplicate(MPI_COMM_WORLD)),

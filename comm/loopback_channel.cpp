@@ -21,7 +21,8 @@ class LoopbackSender : public MessageSender {
     return std::span<std::byte>(buffer_);
   }
   void post(std::size_t bytes) override {
-    queue_->messages.emplace_back(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(bytes));
+    queue_->messages.emplace_back(buffer_.begin(),
+                                  buffer_.begin() + static_cast<std::ptrdiff_t>(bytes));
   }
   bool drained() override { return queue_->messages.empty(); }
   void poll() override {}

@@ -1,6 +1,6 @@
-// One direction of one edge between two ranks: messages of varying size, in order, several in flight.
-// Both ends own a ring of buffers, so a receive is posted long before its message is needed and a send
-// is waited for only when its buffer is needed again.
+// One direction of one edge between two ranks: messages of varying size, in order, several in
+// flight. Both ends own a ring of buffers, so a receive is posted long before its message is needed
+// and a send is waited for only when its buffer is needed again.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
-// The message channel over MPI on host memory. MPI moves data only inside MPI calls: poll() is to be
-// called between pieces of computing, which frees the sender from waiting for a receiver that computes.
+// The message channel over MPI on host memory. MPI moves data only inside MPI calls: poll() is to
+// be called between pieces of computing, which frees the sender from waiting for a receiver that
+// computes.
 #pragma once
 
 #include <memory>

@@ -78,7 +78,8 @@ class Job {
       downstream_ = make_mpi_sender(*steps_, *peer, setup_.step_channel());
     }
     const ChannelShape shape = setup_.result_channel(options_.max_num_seqs);
-    const int last = topology.rank_of({.data = 0, .pipeline = setup_.num_stages() - 1, .tensor = 0});
+    const int last =
+        topology.rank_of({.data = 0, .pipeline = setup_.num_stages() - 1, .tensor = 0});
     if (topology.is_first_stage()) result_receiver_ = make_mpi_receiver(*results_, last, shape);
     if (topology.is_last_stage()) result_sender_ = make_mpi_sender(*results_, 0, shape);
     setup_.pool->set_poll([this] {
@@ -110,12 +111,12 @@ class Job {
   }
 
   std::vector<StageReport> gather_reports(const StageTimes& times) {
-    const std::vector<std::string> texts = environment_.world().gather(
-        encode_report({.times = times,
-                       .peak_memory_bytes = peak_memory_bytes(),
-                       .num_threads = setup_.num_threads,
-                       .host = environment_.host()}),
-        0);
+    const std::vector<std::string> texts =
+        environment_.world().gather(encode_report({.times = times,
+                                                   .peak_memory_bytes = peak_memory_bytes(),
+                                                   .num_threads = setup_.num_threads,
+                                                   .host = environment_.host()}),
+                                    0);
     std::vector<StageReport> reports;
     for (const std::string& text : texts) reports.push_back(decode_report(text));
     return reports;
@@ -142,10 +143,13 @@ class Job {
                           .times = head.times(),
                           .elapsed_s = elapsed_s};
     };
-    const LoopEnd end = run_job_loop(
-        host_side, scheduler, head,
-        {.on_tick = [&](double elapsed_s) { if (progress.is_due(elapsed_s)) progress.show(view(elapsed_s)); },
-         .stop_requested = stop_signal});
+    const LoopEnd end = run_job_loop(host_side, scheduler, head,
+                                     {.on_tick =
+                                          [&](double elapsed_s) {
+                                            if (progress.is_due(elapsed_s))
+                                              progress.show(view(elapsed_s));
+                                          },
+                                      .stop_requested = stop_signal});
     const double wall_s = seconds_since(start);
     progress.clear();
     if (end == LoopEnd::kStoppedInFlight) stop_now();
@@ -210,7 +214,8 @@ int check_finished(HostSetup& host, const GenerateOptions& options) {
   InputLine line;
   while (reader.next(line)) host.store.begin_line(line, reader.place(line));
   host.store.end_input();
-  fmt::print(stderr, "{} is complete: {} answered, {} failed; nothing to do (--overwrite starts afresh)\n",
+  fmt::print(stderr,
+             "{} is complete: {} answered, {} failed; nothing to do (--overwrite starts afresh)\n",
              options.output, host.store.counts().num_answered, host.store.counts().num_failed);
   return host.store.exit_code();
 }
@@ -218,14 +223,16 @@ int check_finished(HostSetup& host, const GenerateOptions& options) {
 void print_setup(const Environment& environment, const RankSetup& setup,
                  const GenerateOptions& options, const HostSetup& host) {
   const ModelConfig& config = setup.checkpoint->config();
-  fmt::print(stderr, "{}: {}, {} layers, hidden {}, {}/{} heads, vocabulary {}, {}\n", options.model,
-             config.architecture, config.num_layers, config.hidden_size, config.num_heads,
-             config.num_kv_heads, config.vocab_size, dtype_name(setup.dtype));
+  fmt::print(stderr, "{}: {}, {} layers, hidden {}, {}/{} heads, vocabulary {}, {}\n",
+             options.model, config.architecture, config.num_layers, config.hidden_size,
+             config.num_heads, config.num_kv_heads, config.vocab_size, dtype_name(setup.dtype));
   fmt::print(stderr, "layout {} (P×T×D), {} micro-batch{}, {} thread{} a rank\n",
-             to_string(setup.layout), setup.num_micro_batches, setup.num_micro_batches == 1 ? "" : "es",
-             setup.num_threads, setup.num_threads == 1 ? "" : "s");
-  fmt::print(stderr, "{}", memory_table(stage_memories(setup, options), setup.size.num_blocks,
-                                        setup.size.block_tokens));
+             to_string(setup.layout), setup.num_micro_batches,
+             setup.num_micro_batches == 1 ? "" : "es", setup.num_threads,
+             setup.num_threads == 1 ? "" : "s");
+  fmt::print(
+      stderr, "{}",
+      memory_table(stage_memories(setup, options), setup.size.num_blocks, setup.size.block_tokens));
   for (const std::string& warning : placement_warnings(environment, setup)) {
     fmt::print(stderr, "warning: {}\n", warning);
   }
@@ -251,8 +258,8 @@ void prepare(const Environment& environment, const std::vector<std::string>& arg
     return;
   }
   prepare_together(world, [&] { p.setup = set_up_rank(environment, p.options); });
-  install_guard(fmt::format("rank {} (stage {}, {})", environment.rank(), p.setup.stage,
-                            environment.host()));
+  install_guard(
+      fmt::format("rank {} (stage {}, {})", environment.rank(), p.setup.stage, environment.host()));
   prepare_together(world, [&] { plan_memory(environment, p.options, p.setup); });
   std::string answer;  // of rank 0: the exit code of a finished job, or nothing
   prepare_together(world, [&] {

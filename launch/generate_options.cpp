@@ -11,21 +11,30 @@ constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
 
 void declare_model(OptionSet& set, GenerateOptions& o) {
   set.group("Model");
-  set.add({.name = "model", .value = "MODEL", .help = "Hugging Face directory or org/name, or .gguf file",
+  set.add({.name = "model",
+           .value = "MODEL",
+           .help = "Hugging Face directory or org/name, or .gguf file",
            .required = true},
           o.model);
-  set.add({.name = "tokenizer", .value = "DIR", .help = "directory or .gguf with the tokenizer",
+  set.add({.name = "tokenizer",
+           .value = "DIR",
+           .help = "directory or .gguf with the tokenizer",
            .fallback = "MODEL"},
           o.tokenizer);
-  set.add({.name = "chat-template", .value = "FILE", .help = "Jinja file for chat requests",
+  set.add({.name = "chat-template",
+           .value = "FILE",
+           .help = "Jinja file for chat requests",
            .fallback = "the model's"},
           o.chat_template);
   set.add_choice({.name = "dtype", .value = "T", .help = "of weights and matrix inputs"}, o.dtype,
                  {"auto", "float32", "bfloat16"});
-  set.add({.name = "max-model-len", .value = "N", .help = "prompt and completion together",
+  set.add({.name = "max-model-len",
+           .value = "N",
+           .help = "prompt and completion together",
            .fallback = "the model's context"},
           o.max_model_len, {1, kMaxInt});
-  set.add_choice({.name = "generation-config", .value = "G",
+  set.add_choice({.name = "generation-config",
+                  .value = "G",
                   .help = "sampling defaults from generation_config.json"},
                  o.generation_config, {"auto", "none"});
   set.add({.name = "served-model-name", .value = "NAME", .help = "that requests must ask for"},
@@ -34,17 +43,22 @@ void declare_model(OptionSet& set, GenerateOptions& o) {
 
 void declare_files(OptionSet& set, GenerateOptions& o) {
   set.group("Files");
-  set.add({.name = "input", .value = "FILE", .help = "JSON Lines (.gz, .zst, - for standard input)",
+  set.add({.name = "input",
+           .value = "FILE",
+           .help = "JSON Lines (.gz, .zst, - for standard input)",
            .required = true},
           o.inputs);
   set.add({.name = "output", .value = "FILE", .help = "answers, in input order", .required = true},
           o.output);
   set.add({.name = "error-file", .value = "FILE", .help = "failed requests go here instead"},
           o.error_file);
-  set.add({.name = "journal-dir", .value = "DIR", .help = "where the journal lives",
+  set.add({.name = "journal-dir",
+           .value = "DIR",
+           .help = "where the journal lives",
            .fallback = "beside OUTPUT"},
           o.journal_dir);
-  set.add({.name = "shard", .value = "I/N", .help = "only lines whose number is I modulo N"}, o.shard);
+  set.add({.name = "shard", .value = "I/N", .help = "only lines whose number is I modulo N"},
+          o.shard);
   set.add({.name = "overwrite", .help = "forget an earlier run of this output"}, o.overwrite);
   set.add({.name = "retry-failed", .help = "run failed requests of a finished job again"},
           o.retry_failed);
@@ -54,16 +68,25 @@ void declare_files(OptionSet& set, GenerateOptions& o) {
 
 void declare_layout(OptionSet& set, GenerateOptions& o) {
   set.group("Layout");
-  set.add({.name = "pipeline-parallel-size", .value = "P", .help = "stages", .fallback = "all ranks",
+  set.add({.name = "pipeline-parallel-size",
+           .value = "P",
+           .help = "stages",
+           .fallback = "all ranks",
            .alias = "pp"},
           o.pipeline_parallel_size, {1, kMaxInt});
-  set.add({.name = "tensor-parallel-size", .value = "T", .help = "ranks a stage; this version: 1",
+  set.add({.name = "tensor-parallel-size",
+           .value = "T",
+           .help = "ranks a stage; this version: 1",
            .alias = "tp"},
           o.tensor_parallel_size, {1, 1});
-  set.add({.name = "data-parallel-size", .value = "D", .help = "pipelines; this version: 1",
+  set.add({.name = "data-parallel-size",
+           .value = "D",
+           .help = "pipelines; this version: 1",
            .alias = "dp"},
           o.data_parallel_size, {1, 1});
-  set.add({.name = "layers", .value = "A,B,...", .help = "layers of each stage",
+  set.add({.name = "layers",
+           .value = "A,B,...",
+           .help = "layers of each stage",
            .fallback = "balanced by weight"},
           o.layers, {0, kMaxInt});
   set.add({.name = "num-micro-batches", .value = "M", .help = "steps in flight", .fallback = "P"},
@@ -78,14 +101,18 @@ void declare_running(OptionSet& set, GenerateOptions& o) {
           o.max_num_batched_tokens, {1, 65536});
   set.add({.name = "block-size", .value = "N", .help = "tokens of a KV block: 16, 32, ... 256"},
           o.block_size, {16, 256});
-  set.add({.name = "kv-cache-memory-bytes", .value = "SIZE", .help = "of each rank",
+  set.add({.name = "kv-cache-memory-bytes",
+           .value = "SIZE",
+           .help = "of each rank",
            .fallback = "half of free memory"},
           o.kv_cache_memory_bytes);
-  set.add({.name = "threads", .value = "N", .help = "compute threads of a rank",
+  set.add({.name = "threads",
+           .value = "N",
+           .help = "compute threads of a rank",
            .fallback = "its share of the cores"},
           o.threads, {1, 1024});
-  set.add_choice({.name = "backend", .value = "B", .help = "reference is slow and plain"}, o.backend,
-                 {"cpu", "reference"});
+  set.add_choice({.name = "backend", .value = "B", .help = "reference is slow and plain"},
+                 o.backend, {"cpu", "reference"});
   set.add_choice({.name = "isa", .value = "I", .help = "instruction set of the kernels"}, o.isa,
                  {"auto", "avx512", "avx2", "portable"});
   set.add({.name = "stall-timeout", .value = "S", .help = "give up on a silent rank; 0: never"},

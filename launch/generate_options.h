@@ -56,8 +56,8 @@ struct GenerateOptions {
   }
 };
 
-/// Reads the arguments behind "generate". Returns the help text where that was asked for, else nothing.
-/// Throws std::invalid_argument naming the option.
+/// Reads the arguments behind "generate". Returns the help text where that was asked for, else
+/// nothing. Throws std::invalid_argument naming the option.
 std::optional<std::string> parse_generate_options(const std::vector<std::string>& args,
                                                   GenerateOptions& options);
 

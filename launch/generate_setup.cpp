@@ -17,14 +17,14 @@
 namespace headrace {
 namespace {
 
-// A row of a bulk job is about as often a prompt's as a sampled one, and the head runs for sampled rows
-// only: half of its weight is its load.
+// A row of a bulk job is about as often a prompt's as a sampled one, and the head runs for sampled
+// rows only: half of its weight is its load.
 constexpr double kHeadRowShare = 0.5;
 // Looking a row up costs next to nothing beside a layer.
 constexpr double kEmbeddingLoad = 0.05;
 
-// Room for a step's plan: admissions are the only part without a small bound, and the scheduler keeps
-// to this.
+// Room for a step's plan: admissions are the only part without a small bound, and the scheduler
+// keeps to this.
 constexpr std::size_t kPlanBytesBase = std::size_t{256} << 10;
 constexpr std::size_t kPlanBytesPerRow = 64;
 constexpr std::size_t kPlanBytesPerSequence = 64;
@@ -49,11 +49,10 @@ std::vector<StagePart> make_parts(const ModelConfig& config, const GenerateOptio
                                             options.layers.size(), num_stages));
   }
   const std::vector<LayerRange> ranges =
-      options.layers.empty()
-          ? split_layers(config.num_layers, num_stages,
-                         {.embedding = kEmbeddingLoad,
-                          .head = kHeadRowShare * head_weight_in_layers(config)})
-          : split_by_counts(options.layers, config.num_layers);
+      options.layers.empty() ? split_layers(config.num_layers, num_stages,
+                                            {.embedding = kEmbeddingLoad,
+                                             .head = kHeadRowShare * head_weight_in_layers(config)})
+                             : split_by_counts(options.layers, config.num_layers);
   std::vector<StagePart> parts;
   for (int stage = 0; stage < num_stages; ++stage) {
     const LayerRange& range = ranges[static_cast<std::size_t>(stage)];
@@ -69,7 +68,8 @@ int choose_max_model_len(const ModelConfig& config, const GenerateOptions& optio
   if (!options.max_model_len) return config.max_position_embeddings;
   if (*options.max_model_len > config.max_position_embeddings) {
     throw std::invalid_argument(fmt::format("--max-model-len {}: the model's context is {}",
-                                            *options.max_model_len, config.max_position_embeddings));
+                                            *options.max_model_len,
+                                            config.max_position_embeddings));
   }
   return *options.max_model_len;
 }
@@ -78,8 +78,8 @@ int choose_max_model_len(const ModelConfig& config, const GenerateOptions& optio
 std::int64_t blocks_in_memory(const Environment& environment, const GenerateOptions& options,
                               std::size_t block_bytes, std::int64_t max_blocks) {
   if (block_bytes == 0) return max_blocks;
-  const std::uint64_t share = available_memory_bytes() / 2 /
-                              static_cast<std::uint64_t>(environment.node_num_ranks());
+  const std::uint64_t share =
+      available_memory_bytes() / 2 / static_cast<std::uint64_t>(environment.node_num_ranks());
   const std::uint64_t budget =
       options.kv_cache_memory_bytes ? options.kv_cache_memory_bytes->bytes : share;
   return std::min(static_cast<std::int64_t>(budget / block_bytes), max_blocks);
@@ -93,11 +93,12 @@ int agree_on_blocks(const Environment& environment, const GenerateOptions& optio
   const std::int64_t useful = blocks_per_sequence * options.max_num_seqs;
   const std::size_t block_bytes =
       stage_block_bytes(setup.checkpoint->config(), setup.part(), *setup.ops, block);
-  const std::int64_t blocks = environment.world().min(
-      blocks_in_memory(environment, options, block_bytes, useful));
+  const std::int64_t blocks =
+      environment.world().min(blocks_in_memory(environment, options, block_bytes, useful));
   if (blocks < blocks_per_sequence) {
     throw std::invalid_argument(fmt::format(
-        "the KV cache holds {} tokens, less than one context of {}: give --max-model-len {} or less, "
+        "the KV cache holds {} tokens, less than one context of {}: give --max-model-len {} or "
+        "less, "
         "or a larger --kv-cache-memory-bytes",
         blocks * block, setup.max_model_len, std::max<std::int64_t>(blocks * block, 1)));
   }
@@ -119,7 +120,8 @@ std::string numeric_class(const GenerateOptions& options) {
   return options.backend == "reference" || options.isa == "portable" ? "portable" : "x86";
 }
 
-// Chat requests see the date of the job's first start, so that a resumed job gives the same prompts.
+// Chat requests see the date of the job's first start, so that a resumed job gives the same
+// prompts.
 ChatRenderer make_renderer(const ModelText& text, std::int64_t now_s) {
   return [text, now_s](const ChatRequest& request) { return text.render(request, now_s); };
 }
@@ -129,7 +131,8 @@ JobKey make_job_key(const RankSetup& setup, const GenerateOptions& options, cons
   return {
       {"weights", setup.checkpoint->fingerprint(), ""},
       {"tokenizer", text.tokenizer->fingerprint(), ""},
-      {"dtype", std::string(dtype_name(setup.dtype)), fmt::format("--dtype {}", dtype_name(setup.dtype))},
+      {"dtype", std::string(dtype_name(setup.dtype)),
+       fmt::format("--dtype {}", dtype_name(setup.dtype))},
       {"numeric class", numeric_class(options),
        numeric_class(options) == "portable" ? "--isa portable" : "--isa auto"},
       {"seed", std::to_string(options.seed), fmt::format("--seed {}", options.seed)},
@@ -153,10 +156,10 @@ ChannelShape RankSetup::step_channel() const {
 ChannelShape RankSetup::result_channel(int max_num_seqs) const {
   // A scored or sampled row: token, log-probability, rank, and the best alternatives.
   constexpr std::size_t kRowBytes = 64 + kMaxLogprobs * (sizeof(TokenId) + sizeof(float));
-  const std::size_t rows = static_cast<std::size_t>(size.max_rows) * 2 +
-                           static_cast<std::size_t>(max_num_seqs);
-  return {.max_bytes = 4096 + static_cast<std::size_t>(num_stages()) * sizeof(StageTimes) +
-                       rows * kRowBytes,
+  const std::size_t rows =
+      static_cast<std::size_t>(size.max_rows) * 2 + static_cast<std::size_t>(max_num_seqs);
+  return {.max_bytes =
+              4096 + static_cast<std::size_t>(num_stages()) * sizeof(StageTimes) + rows * kRowBytes,
           .num_buffers = num_micro_batches + 1};
 }
 
@@ -187,9 +190,9 @@ RankSetup set_up_rank(const Environment& environment, const GenerateOptions& opt
   setup.pool = make_thread_pool(setup.num_threads);
   setup.ops = options.backend == "reference" ? make_reference_ops(setup.dtype)
                                              : make_cpu_ops(setup.dtype, *setup.pool, options.isa);
-  setup.max_plan_bytes = kPlanBytesBase +
-                         static_cast<std::size_t>(options.max_num_batched_tokens) * kPlanBytesPerRow +
-                         static_cast<std::size_t>(options.max_num_seqs) * kPlanBytesPerSequence;
+  setup.max_plan_bytes =
+      kPlanBytesBase + static_cast<std::size_t>(options.max_num_batched_tokens) * kPlanBytesPerRow +
+      static_cast<std::size_t>(options.max_num_seqs) * kPlanBytesPerSequence;
   setup.size = {.max_rows = options.max_num_batched_tokens,
                 .max_logit_rows = options.max_num_batched_tokens,
                 .max_context = setup.max_model_len,
@@ -203,8 +206,8 @@ std::vector<StageMemory> stage_memories(const RankSetup& setup, const GenerateOp
   std::vector<StageMemory> stages;
   for (int s = 0; s < setup.num_stages(); ++s) {
     const StagePart& part = setup.parts[static_cast<std::size_t>(s)];
-    const std::size_t step = setup.step_channel().max_bytes *
-                             static_cast<std::size_t>(setup.step_channel().num_buffers);
+    const std::size_t step =
+        setup.step_channel().max_bytes * static_cast<std::size_t>(setup.step_channel().num_buffers);
     const ChannelShape results = setup.result_channel(options.max_num_seqs);
     std::size_t messages = 0;
     if (s > 0) messages += step;
@@ -232,7 +235,8 @@ void plan_memory(const Environment& environment, const GenerateOptions& options,
   }
 }
 
-std::vector<std::string> placement_warnings(const Environment& environment, const RankSetup& setup) {
+std::vector<std::string> placement_warnings(const Environment& environment,
+                                            const RankSetup& setup) {
   std::vector<std::string> warnings;
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   const int usable = usable_cores();
@@ -242,14 +246,15 @@ std::vector<std::string> placement_warnings(const Environment& environment, cons
         "{} threads of a rank share {} core{}: the launcher bound it; start with --bind-to none",
         setup.num_threads, usable, usable == 1 ? "" : "s"));
   } else if (wanted > cores) {
-    warnings.push_back(fmt::format("{} ranks x {} threads on {} cores of {}: they will wait for each "
-                                   "other; start fewer ranks or give --threads",
-                                   environment.node_num_ranks(), setup.num_threads, cores,
-                                   environment.host()));
+    warnings.push_back(
+        fmt::format("{} ranks x {} threads on {} cores of {}: they will wait for each "
+                    "other; start fewer ranks or give --threads",
+                    environment.node_num_ranks(), setup.num_threads, cores, environment.host()));
   } else if (wanted * 2 <= cores && usable < cores) {
-    warnings.push_back(fmt::format("{} of {} cores of {} are used: the launcher bound this rank to {}; "
-                                   "start with --bind-to none",
-                                   wanted, cores, environment.host(), usable));
+    warnings.push_back(
+        fmt::format("{} of {} cores of {} are used: the launcher bound this rank to {}; "
+                    "start with --bind-to none",
+                    wanted, cores, environment.host(), usable));
   }
   return warnings;
 }
@@ -268,14 +273,15 @@ std::unique_ptr<HostSetup> set_up_host(const RankSetup& setup, const GenerateOpt
   check_inputs(options.inputs, paths.all());
   input_options(options);  // a mistake in --shard shows now
 
-  ModelText text = load_model_text({.model = options.tokenizer.value_or(options.model),
-                                    .chat_template = options.chat_template});
+  ModelText text = load_model_text(
+      {.model = options.tokenizer.value_or(options.model), .chat_template = options.chat_template});
   SamplingDefaults defaults;
   if (options.generation_config == "auto" && !setup.checkpoint->generation_config().empty()) {
-    defaults = parse_generation_config(setup.checkpoint->generation_config(), "generation_config.json");
+    defaults =
+        parse_generation_config(setup.checkpoint->generation_config(), "generation_config.json");
   }
-  const std::string model_name = options.served_model_names.empty() ? base_name(options.model)
-                                                                    : options.served_model_names[0];
+  const std::string model_name =
+      options.served_model_names.empty() ? base_name(options.model) : options.served_model_names[0];
   JobStore store({.paths = paths,
                   .key = make_job_key(setup, options, text, defaults, model_name),
                   .overwrite = options.overwrite,

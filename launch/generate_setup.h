@@ -67,8 +67,8 @@ struct HostSetup {
   JobStore store;
 };
 
-/// Loads tokenizer and template, checks the inputs, opens the job. The template's date is that of the
-/// job's first start.
+/// Loads tokenizer and template, checks the inputs, opens the job. The template's date is that of
+/// the job's first start.
 std::unique_ptr<HostSetup> set_up_host(const RankSetup& setup, const GenerateOptions& options);
 
 /// How the job's lines are read.

@@ -30,11 +30,15 @@ Shares shares_of(const StageTimes& times) {
           .transfer = 100.0 * static_cast<double>(times.transfer_ns) / all};
 }
 
-double rounded(double value, double unit) { return static_cast<double>(std::llround(value / unit)) * unit; }
+double rounded(double value, double unit) {
+  return static_cast<double>(std::llround(value / unit)) * unit;
+}
 
 Json latency_json(const LatencyDistribution& distribution) {
   const LatencyDistribution::Summary s = distribution.summary();
-  const auto ms = [](double seconds) { return static_cast<double>(std::llround(seconds * 1e6)) / 1e3; };
+  const auto ms = [](double seconds) {
+    return static_cast<double>(std::llround(seconds * 1e6)) / 1e3;
+  };
   return {{"count", s.count},      {"mean_ms", ms(s.mean_s)}, {"median_ms", ms(s.median_s)},
           {"p95_ms", ms(s.p95_s)}, {"min_ms", ms(s.min_s)},   {"max_ms", ms(s.max_s)},
           {"std_ms", ms(s.std_s)}};
@@ -50,12 +54,10 @@ std::string latency_line(const char* name, const LatencyDistribution& distributi
 }  // namespace
 
 std::string encode_report(const StageReport& report) {
-  return Json{{"busy_ns", report.times.busy_ns},
-              {"wait_ns", report.times.wait_ns},
-              {"transfer_ns", report.times.transfer_ns},
-              {"peak_memory_bytes", report.peak_memory_bytes},
-              {"threads", report.num_threads},
-              {"host", report.host}}
+  return Json{
+      {"busy_ns", report.times.busy_ns},         {"wait_ns", report.times.wait_ns},
+      {"transfer_ns", report.times.transfer_ns}, {"peak_memory_bytes", report.peak_memory_bytes},
+      {"threads", report.num_threads},           {"host", report.host}}
       .dump();
 }
 
@@ -93,9 +95,9 @@ Json summary_json(const RunReport& r) {
           {"prompt_tokens_per_s", rounded(rate(r.counts.num_run_prompt_tokens, r.wall_s), 0.01)},
           {"steps", r.head.steps},
           {"rows", r.head.rows},
-          {"host_ms_per_step",
-           r.head.steps > 0 ? static_cast<double>(r.head.host_ns) / 1e6 / static_cast<double>(r.head.steps)
-                            : 0.0},
+          {"host_ms_per_step", r.head.steps > 0 ? static_cast<double>(r.head.host_ns) / 1e6 /
+                                                      static_cast<double>(r.head.steps)
+                                                : 0.0},
           {"preemptions", r.scheduler.num_preemptions},
           {"recomputed_tokens", r.scheduler.num_recomputed_tokens},
           {"time_to_first_token", latency_json(r.latencies.first_token)},
@@ -109,17 +111,19 @@ std::string summary_text(const RunReport& r) {
       "({:.1f} and {:.1f} tokens/s), loaded in {:.1f} s\n",
       r.counts.job.num_answered, r.counts.job.num_failed, r.counts.num_run_lines,
       r.counts.num_run_prompt_tokens, r.counts.num_run_tokens, duration_text(r.wall_s),
-      rate(r.counts.num_run_prompt_tokens, r.wall_s), rate(r.counts.num_run_tokens, r.wall_s), r.load_s);
+      rate(r.counts.num_run_prompt_tokens, r.wall_s), rate(r.counts.num_run_tokens, r.wall_s),
+      r.load_s);
   if (r.counts.num_resumed_tokens > 0) {
-    text += fmt::format("resume cost: {} tokens taken over, {} computed again to rebuild their cache\n",
-                        r.counts.num_resumed_tokens, r.counts.num_rebuilt_tokens);
+    text +=
+        fmt::format("resume cost: {} tokens taken over, {} computed again to rebuild their cache\n",
+                    r.counts.num_resumed_tokens, r.counts.num_rebuilt_tokens);
   }
   if (r.scheduler.num_preemptions > 0) {
-    text += fmt::format("KV cache full {} times: {} tokens computed again\n", r.scheduler.num_preemptions,
-                        r.scheduler.num_recomputed_tokens);
+    text += fmt::format("KV cache full {} times: {} tokens computed again\n",
+                        r.scheduler.num_preemptions, r.scheduler.num_recomputed_tokens);
   }
-  text += fmt::format("  {:<22}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}\n", "milliseconds", "mean", "median", "p95",
-                      "min", "max", "std");
+  text += fmt::format("  {:<22}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}\n", "milliseconds", "mean", "median",
+                      "p95", "min", "max", "std");
   text += latency_line("time to first token", r.latencies.first_token);
   text += latency_line("time per output token", r.latencies.per_output_token);
   text += fmt::format("  {:<6}{:>8}{:>9}{:>8}{:>8}{:>10}{:>13}  {}\n", "stage", "layers", "threads",

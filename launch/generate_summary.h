@@ -28,8 +28,8 @@ StageReport decode_report(const std::string& text);
 struct RunReport {
   std::string layout;  // "2x1x1"
   std::vector<int> layers;
-  double wall_s = 0.0;     // of this run's loop
-  double load_s = 0.0;     // of reading the weights
+  double wall_s = 0.0;  // of this run's loop
+  double load_s = 0.0;  // of reading the weights
   HostCounts counts;
   HostLatencies latencies;
   SchedulerStats scheduler;

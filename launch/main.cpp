@@ -30,8 +30,8 @@ struct Command {
 };
 
 constexpr std::array kCommands = {
-    Command{"generate", "run a file of requests; start it with mpirun or srun, or alone", run_generate,
-            Errors::kTerminate},
+    Command{"generate", "run a file of requests; start it with mpirun or srun, or alone",
+            run_generate, Errors::kTerminate},
     Command{"inspect", "name what a model, output or request file is, and whether it is sound",
             run_inspect},
     Command{"tokenize", "turn text into token ids and back, or apply a chat template",

@@ -102,8 +102,8 @@ std::string ModelText::render(const ChatRequest& request, std::int64_t now_s) co
   if (chat == nullptr) throw TemplateError(chat_problem);
   const bool has_tools = request.tools.is_array() && !request.tools.empty();
   const Chat& chosen = has_tools && chat_with_tools != nullptr ? *chat_with_tools : *chat;
-  return chosen.source.render(
-      chat_context(request, special_texts(*tokenizer), chosen.content_form), now_s);
+  return chosen.source.render(chat_context(request, special_texts(*tokenizer), chosen.content_form),
+                              now_s);
 }
 
 ModelText load_model_text(const ModelTextOptions& options) {

@@ -25,7 +25,7 @@ struct ModelText {
   };
   std::shared_ptr<const Chat> chat;             // null: no usable template, see chat_problem
   std::shared_ptr<const Chat> chat_with_tools;  // for requests with tools; null: chat serves both
-  std::string chat_problem;  // why chat is null, for error messages
+  std::string chat_problem;                     // why chat is null, for error messages
 
   /// Equal for equal templates; empty without one.
   std::string template_fingerprint;

@@ -103,8 +103,8 @@ KvLayer StageModel::kv_layer(int index) const {
           .block_tokens = size_.block_tokens};
 }
 
-// Cosines and sines of every row's position: angles in float32 as transformers takes them, functions
-// in double, so that the rounded result does not hang on a library's last bit.
+// Cosines and sines of every row's position: angles in float32 as transformers takes them,
+// functions in double, so that the rounded result does not hang on a library's last bit.
 void StageModel::fill_rotations(std::span<const SequenceRows> sequences) {
   const auto rotary = static_cast<std::size_t>(config_.rope.rotary_dim);
   const std::size_t half = rotary / 2;
@@ -136,8 +136,8 @@ void StageModel::run_layer(int index, TensorView hidden, std::span<const Sequenc
   const TensorView attended = workspace(inner_, rows, widths.heads, dtype);
   ops_.rms_norm(normed, hidden, w.attention_norm.data(), config_.rms_norm_eps);
   ops_.matmul(qkv, normed, *w.qkv.weight, w.qkv.bias_or_null());
-  ops_.rope_and_store_kv(queries, qkv, reinterpret_cast<const float*>(rotations_.data()), attention_,
-                         kv, sequences);
+  ops_.rope_and_store_kv(queries, qkv, reinterpret_cast<const float*>(rotations_.data()),
+                         attention_, kv, sequences);
   ops_.attention(attended, queries, attention_, kv, sequences);
   ops_.matmul_add(hidden, attended, *w.output.weight, w.output.bias_or_null());
 

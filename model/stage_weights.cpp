@@ -57,10 +57,10 @@ class Loader {
     w.attention_norm = vector(prefix + "input_layernorm.weight");
     w.qkv = linear({attention + "q_proj", attention + "k_proj", attention + "v_proj"},
                    config_.hidden_size, single(config_.hidden_size), config_.qkv_bias);
-    w.output = linear({attention + "o_proj"}, config_.num_heads * config_.head_dim,
-                      tree_of(attention_output_slices(config_.num_heads, config_.num_kv_heads,
-                                                      config_.head_dim)),
-                      config_.output_bias);
+    w.output = linear(
+        {attention + "o_proj"}, config_.num_heads * config_.head_dim,
+        tree_of(attention_output_slices(config_.num_heads, config_.num_kv_heads, config_.head_dim)),
+        config_.output_bias);
     w.mlp_norm = vector(prefix + "post_attention_layernorm.weight");
     w.gate_up = linear({mlp + "gate_proj", mlp + "up_proj"}, config_.hidden_size,
                        single(config_.hidden_size), config_.mlp_bias);
@@ -88,7 +88,8 @@ class Loader {
   void copy_rows(const std::string& name, Matrix& matrix, std::int64_t first_row) {
     const TensorInfo& tensor = info(name);
     const auto row_bytes = static_cast<std::size_t>(tensor.cols) * sizeof(float);
-    const auto piece = std::max<std::int64_t>(1, static_cast<std::int64_t>(kPieceBytes / row_bytes));
+    const auto piece =
+        std::max<std::int64_t>(1, static_cast<std::int64_t>(kPieceBytes / row_bytes));
     piece_.resize(static_cast<std::size_t>(std::min(piece, tensor.rows) * tensor.cols));
     for (std::int64_t row = 0; row < tensor.rows; row += piece) {
       const std::int64_t end = std::min(row + piece, tensor.rows);
@@ -140,8 +141,8 @@ StageWeights load_stage_weights(Checkpoint& checkpoint, const StagePart& part, O
   Loader loader(checkpoint, ops, progress);
   StageWeights weights;
   if (part.embedding) {
-    weights.embedding = loader.matrix({embedding}, config.hidden_size,
-                                      ReductionTree::single(config.hidden_size));
+    weights.embedding =
+        loader.matrix({embedding}, config.hidden_size, ReductionTree::single(config.hidden_size));
   }
   for (int layer = part.begin_layer; layer < part.end_layer; ++layer) {
     weights.layers.push_back(loader.layer(layer));
@@ -149,9 +150,9 @@ StageWeights load_stage_weights(Checkpoint& checkpoint, const StagePart& part, O
   if (part.head) {
     weights.final_norm = loader.vector("model.norm.weight");
     if (!(config.tied_head && part.embedding)) {
-      weights.own_head = loader.matrix({config.tied_head ? embedding : std::string("lm_head.weight")},
-                                       config.hidden_size,
-                                       ReductionTree::single(config.hidden_size));
+      weights.own_head =
+          loader.matrix({config.tied_head ? embedding : std::string("lm_head.weight")},
+                        config.hidden_size, ReductionTree::single(config.hidden_size));
     }
   }
   return weights;
@@ -160,10 +161,11 @@ StageWeights load_stage_weights(Checkpoint& checkpoint, const StagePart& part, O
 std::size_t stage_weight_bytes(const ModelConfig& c, const StagePart& part, DType dtype) {
   const std::int64_t attention = std::int64_t{c.num_heads} * c.head_dim;
   const std::int64_t kv = std::int64_t{c.num_kv_heads} * c.head_dim;
-  const std::size_t layer = matrix_bytes(attention + 2 * kv, c.hidden_size, dtype) +
-                            matrix_bytes(c.hidden_size, attention, dtype) +
-                            matrix_bytes(2 * std::int64_t{c.intermediate_size}, c.hidden_size, dtype) +
-                            matrix_bytes(c.hidden_size, c.intermediate_size, dtype);
+  const std::size_t layer =
+      matrix_bytes(attention + 2 * kv, c.hidden_size, dtype) +
+      matrix_bytes(c.hidden_size, attention, dtype) +
+      matrix_bytes(2 * std::int64_t{c.intermediate_size}, c.hidden_size, dtype) +
+      matrix_bytes(c.hidden_size, c.intermediate_size, dtype);
   const std::size_t table = matrix_bytes(c.vocab_size, c.hidden_size, dtype);
   std::size_t bytes = layer * static_cast<std::size_t>(part.num_layers());
   if (part.embedding) bytes += table;

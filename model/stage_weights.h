@@ -33,18 +33,18 @@ struct Linear {
 
 struct LayerWeights {
   std::vector<float> attention_norm;  // [hidden]
-  Linear qkv;                         // [(heads + 2 * kv_heads) * head_dim, hidden]: queries, keys, values
-  Linear output;                      // [hidden, heads * head_dim]
-  std::vector<float> mlp_norm;        // [hidden]
-  Linear gate_up;                     // [2 * intermediate, hidden]: gates, ups
-  Linear down;                        // [hidden, intermediate]
+  Linear qkv;     // [(heads + 2 * kv_heads) * head_dim, hidden]: queries, keys, values
+  Linear output;  // [hidden, heads * head_dim]
+  std::vector<float> mlp_norm;  // [hidden]
+  Linear gate_up;               // [2 * intermediate, hidden]: gates, ups
+  Linear down;                  // [hidden, intermediate]
 };
 
 struct StageWeights {
   std::unique_ptr<Matrix> embedding;  // [vocab, hidden]; null where the stage has none
   std::vector<LayerWeights> layers;
-  std::vector<float> final_norm;      // [hidden]; empty where the stage has no head
-  std::unique_ptr<Matrix> own_head;   // [vocab, hidden]; null where the embedding serves as head
+  std::vector<float> final_norm;     // [hidden]; empty where the stage has no head
+  std::unique_ptr<Matrix> own_head;  // [vocab, hidden]; null where the embedding serves as head
 
   /// Null where the stage has no head.
   const Matrix* head(const StagePart& part) const;

@@ -71,8 +71,8 @@ std::vector<LayerRange> split_layers(int num_layers, int num_stages, EndLoads en
     const std::vector<int> counts = fill_up_to(limit, num_layers, num_stages, ends);
     if (!counts.empty()) return split_by_counts(counts, num_layers);
   }
-  throw std::logic_error("split_layers: no split of " + std::to_string(num_layers) + " layers over " +
-                         std::to_string(num_stages) + " stages was found");
+  throw std::logic_error("split_layers: no split of " + std::to_string(num_layers) +
+                         " layers over " + std::to_string(num_stages) + " stages was found");
 }
 
 }  // namespace headrace

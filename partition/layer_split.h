@@ -18,9 +18,9 @@ struct EndLoads {
   double head = 0.0;       // on the last stage
 };
 
-/// The split of num_layers over num_stages with the smallest largest load. Among equal ones, earlier
-/// stages take more layers. Every stage has at least one layer, but the last may hold only the head.
-/// Throws std::invalid_argument where num_stages is below 1 or above num_layers + 1.
+/// The split of num_layers over num_stages with the smallest largest load. Among equal ones,
+/// earlier stages take more layers. Every stage has at least one layer, but the last may hold only
+/// the head. Throws std::invalid_argument where num_stages is below 1 or above num_layers + 1.
 std::vector<LayerRange> split_layers(int num_layers, int num_stages, EndLoads ends);
 
 /// The split that a user wrote as a number of layers for each stage. Throws std::invalid_argument

@@ -1,5 +1,6 @@
-// Where the inner sum of a row-parallel product is cut, as a property of the whole matrix. Any cut of
-// the matrix over tensor-parallel ranks falls between slices, so sums keep their order and their bits.
+// Where the inner sum of a row-parallel product is cut, as a property of the whole matrix. Any cut
+// of the matrix over tensor-parallel ranks falls between slices, so sums keep their order and their
+// bits.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +18,13 @@ struct ReductionSlices {
 /// Returns, for each slice, how many merges follow it in post-order.
 std::vector<std::int32_t> bisect_merges(int num_slices);
 
-/// Attention output: one slice a query head, a bisect tree inside each KV group, then one over the groups.
+/// Attention output: one slice a query head, a bisect tree inside each KV group, then one over the
+/// groups.
 ReductionSlices attention_output_slices(int num_heads, int num_kv_heads, int head_dim);
 
 /// MLP down: S = largest power of two not above intermediate / 192, clamped to 8..32; boundary i =
-/// g * floor(i * U / S) with U = ceil(intermediate / g), g = 32 (4 below 256). Where that leaves fewer
-/// than 8 columns a slice there is one slice.
+/// g * floor(i * U / S) with U = ceil(intermediate / g), g = 32 (4 below 256). Where that leaves
+/// fewer than 8 columns a slice there is one slice.
 ReductionSlices mlp_down_slices(int intermediate_size);
 
 }  // namespace headrace

@@ -48,8 +48,8 @@ class Topology {
   int rank_;
 };
 
-/// Sizes that the user left out are 0; the rest follows from the number of ranks, P first (T and D are
-/// 1 then). Throws std::invalid_argument with all numbers where the product is not num_ranks.
+/// Sizes that the user left out are 0; the rest follows from the number of ranks, P first (T and D
+/// are 1 then). Throws std::invalid_argument with all numbers where the product is not num_ranks.
 ParallelLayout resolve_layout(ParallelLayout given, int num_ranks);
 
 }  // namespace headrace

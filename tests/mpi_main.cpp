@@ -1,5 +1,5 @@
-// main() of tests that run under mpirun: every rank runs every test, failures are printed with their
-// rank, and a failure on any rank fails all.
+// main() of tests that run under mpirun: every rank runs every test, failures are printed with
+// their rank, and a failure on any rank fails all.
 #include <gtest/gtest.h>
 #include <mpi.h>
 

@@ -27,8 +27,8 @@ std::unique_ptr<const WordModel> make_bpe(const TokenizerJsonFile& file, const J
                                           bool words_are_bytes) {
   if (!file.has_merges) node.at("merges").reject("a list of merges");
   if (file.vocabulary.is_list) {
-    throw std::invalid_argument(
-        fmt::format("{}: model.vocab is a list; accepted for BPE: {{\"text\": id, ...}}", file.name));
+    throw std::invalid_argument(fmt::format(
+        "{}: model.vocab is a list; accepted for BPE: {{\"text\": id, ...}}", file.name));
   }
   if (const auto dropout = node.find("dropout"); dropout && dropout->number() != 0.0) {
     dropout->reject("null or 0: a dropout would make ids random");
@@ -89,9 +89,9 @@ std::string normal_form(const Normalizers& normalizers, const std::string& conte
   return segment.text;
 }
 
-// Keeps the list of added tokens as the library does: a token of the vocabulary has its id there, the
-// others are numbered behind the vocabulary. A file that says otherwise is refused: the library would
-// give its tokens ids that the model was not trained with.
+// Keeps the list of added tokens as the library does: a token of the vocabulary has its id there,
+// the others are numbered behind the vocabulary. A file that says otherwise is refused: the library
+// would give its tokens ids that the model was not trained with.
 class AddedTokenList {
  public:
   explicit AddedTokenList(TokenizerParts& parts) : parts_(parts) {
@@ -99,8 +99,9 @@ class AddedTokenList {
   }
 
   void add(AddedToken token, const JsonNode& id_node) {
-    const auto known = std::find_if(parts_.added.begin(), parts_.added.end(),
-                                    [&](const AddedToken& t) { return t.content == token.content; });
+    const auto known =
+        std::find_if(parts_.added.begin(), parts_.added.end(),
+                     [&](const AddedToken& t) { return t.content == token.content; });
     const TokenId in_vocabulary = parts_.vocabulary->find_or(token.content, -1);
     std::int64_t id = in_vocabulary;
     if (known != parts_.added.end()) {
@@ -134,7 +135,7 @@ void read_added_tokens(const JsonNode& root, TokenizerParts& parts) {
     token.rstrip = node.at("rstrip").boolean();
     token.normalized = node.at("normalized").boolean();
     token.special = node.at("special").boolean();
-    if (token.content.empty()) continue;   // the library skips it
+    if (token.content.empty()) continue;  // the library skips it
     token.normal_form = token.normalized ? normal_form(parts.normalizers, token.content) : "";
     added.add(std::move(token), node.at("id"));
   }
@@ -198,13 +199,15 @@ void read_side_files(const std::filesystem::path& directory, TokenizerParts& par
   read_template_files(directory, parts);
 }
 
-// Tokens with a role are special, whether or not the list of added tokens says so, as transformers has
-// it. One that the vocabulary lacks has no id that a model was trained with, and stays a mere text.
+// Tokens with a role are special, whether or not the list of added tokens says so, as transformers
+// has it. One that the vocabulary lacks has no id that a model was trained with, and stays a mere
+// text.
 void make_roles_special(TokenizerParts& parts) {
   for (const auto& [role, text] : parts.special_texts) {
     const std::string& content = text;
-    const auto known = std::find_if(parts.added.begin(), parts.added.end(),
-                                    [&content](const AddedToken& t) { return t.content == content; });
+    const auto known =
+        std::find_if(parts.added.begin(), parts.added.end(),
+                     [&content](const AddedToken& t) { return t.content == content; });
     const TokenId id = parts.vocabulary->find_or(content, -1);
     if (known != parts.added.end()) {
       known->special = true;

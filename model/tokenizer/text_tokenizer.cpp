@@ -183,7 +183,9 @@ void TextTokenizer::require_id(TokenId id) const {
   }
 }
 
-int TextTokenizer::vocab_size() const { return static_cast<int>(added_by_id_.size()); }
+int TextTokenizer::vocab_size() const {
+  return static_cast<int>(added_by_id_.size());
+}
 
 std::optional<TokenId> TextTokenizer::token_to_id(std::string_view token) const {
   for (const AddedToken& candidate : parts_.added) {

@@ -9,9 +9,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+double seconds(Clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
 
-double now_s() { return seconds(Clock::now().time_since_epoch()); }
+double now_s() {
+  return seconds(Clock::now().time_since_epoch());
+}
 
 // The journal is written every 250 ms: the thread wakes a few times within that when nothing comes.
 constexpr auto kIdleWake = std::chrono::milliseconds(50);
@@ -119,8 +123,8 @@ void HostSide::loop() {
       stopping = stopping_;
     }
     const bool had_events = handle_events();
-    const bool may_read = !stopping && !input_ended_ &&
-                          static_cast<int>(live_.size()) < settings_.max_outstanding;
+    const bool may_read =
+        !stopping && !input_ended_ && static_cast<int>(live_.size()) < settings_.max_outstanding;
     const bool had_line = may_read && read_line();
     store_.tick(now_s());
     publish_counts();
@@ -238,9 +242,10 @@ bool HostSide::read_line() {
 }
 
 void HostSide::fail(const InputLine& line, const ParsedLine& parsed, const LineError& error) {
-  store_.finish_line({.ordinal = line.ordinal, .answered = false},
-                     failed_line({.line = line.number, .custom_id = parsed.custom_id, .error = error},
-                                 context_.job_key));
+  store_.finish_line(
+      {.ordinal = line.ordinal, .answered = false},
+      failed_line({.line = line.number, .custom_id = parsed.custom_id, .error = error},
+                  context_.job_key));
   own_counts_.num_run_lines += 1;
 }
 

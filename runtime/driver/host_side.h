@@ -24,21 +24,22 @@ namespace headrace {
 
 /// What the host side counts, for progress and summary.
 struct HostCounts {
-  JobCounts job;                          // all runs together
-  std::int64_t num_live_lines = 0;        // parsed, not answered
-  std::int64_t num_run_lines = 0;         // finished by this run
-  std::int64_t num_run_prompt_tokens = 0; // of sequences handed to the pipeline
-  std::int64_t num_run_tokens = 0;        // sampled by this run and kept
-  std::int64_t num_resumed_tokens = 0;    // taken from the journal instead of being sampled
-  std::int64_t num_rebuilt_tokens = 0;    // prompt and saved tokens prefilled again for them
+  JobCounts job;                           // all runs together
+  std::int64_t num_live_lines = 0;         // parsed, not answered
+  std::int64_t num_run_lines = 0;          // finished by this run
+  std::int64_t num_run_prompt_tokens = 0;  // of sequences handed to the pipeline
+  std::int64_t num_run_tokens = 0;         // sampled by this run and kept
+  std::int64_t num_resumed_tokens = 0;     // taken from the journal instead of being sampled
+  std::int64_t num_rebuilt_tokens = 0;     // prompt and saved tokens prefilled again for them
   std::int64_t bytes_read = 0;
-  std::int64_t bytes_total = 0;           // 0: unknown
+  std::int64_t bytes_total = 0;  // 0: unknown
   bool input_ended = false;
 };
 
 struct HostLatencies {
-  LatencyDistribution first_token;       // from the sequence's admission to the scheduler's queue
-  LatencyDistribution per_output_token;  // mean time between a sequence's tokens, one entry a sequence
+  LatencyDistribution first_token;  // from the sequence's admission to the scheduler's queue
+  LatencyDistribution
+      per_output_token;  // mean time between a sequence's tokens, one entry a sequence
 };
 
 struct HostSettings {
@@ -48,8 +49,8 @@ struct HostSettings {
 
 class HostSide {
  public:
-  /// Starts the thread. store, parser and context must outlive it, and nobody else may use the store
-  /// until join().
+  /// Starts the thread. store, parser and context must outlive it, and nobody else may use the
+  /// store until join().
   HostSide(InputReader reader, const RequestParser& parser, const AnswerContext& context,
            JobStore& store, HostSettings settings);
   /// Stops the thread if it still runs; its answers so far stay in the store.
@@ -112,12 +113,12 @@ class HostSide {
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;
-  std::vector<SequenceEvent> inbox_;       // guarded by mutex_
-  std::vector<NewSequence> outbox_;        // guarded by mutex_
-  std::vector<SequenceId> stops_;          // guarded by mutex_
-  HostCounts counts_;                      // guarded by mutex_
-  std::exception_ptr error_;               // guarded by mutex_
-  bool stopping_ = false;                  // guarded by mutex_
+  std::vector<SequenceEvent> inbox_;  // guarded by mutex_
+  std::vector<NewSequence> outbox_;   // guarded by mutex_
+  std::vector<SequenceId> stops_;     // guarded by mutex_
+  HostCounts counts_;                 // guarded by mutex_
+  std::exception_ptr error_;          // guarded by mutex_
+  bool stopping_ = false;             // guarded by mutex_
   std::atomic<bool> finished_{false};
   std::thread thread_;
 };

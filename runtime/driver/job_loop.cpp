@@ -14,8 +14,8 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// How long a stopping job waits for steps in flight: launchers kill about 2 s after SIGTERM, and the
-// journal still has to be written and synced.
+// How long a stopping job waits for steps in flight: launchers kill about 2 s after SIGTERM, and
+// the journal still has to be written and synced.
 constexpr double kDrain_s = 0.5;
 
 class Loop {

@@ -12,7 +12,7 @@ namespace headrace {
 
 enum class LoopEnd {
   kFinished,
-  kStopped,  // by a signal, with nothing left in the pipeline
+  kStopped,          // by a signal, with nothing left in the pipeline
   kStoppedInFlight,  // by a signal; steps did not come back in time
 };
 

@@ -6,8 +6,8 @@
 
 namespace headrace {
 
-/// Counts durations in buckets whose bounds grow by 2 %, from 1 microsecond to some hours, so medians
-/// and percentiles are within 1 %; mean, deviation and extremes are exact.
+/// Counts durations in buckets whose bounds grow by 2 %, from 1 microsecond to some hours, so
+/// medians and percentiles are within 1 %; mean, deviation and extremes are exact.
 class LatencyDistribution {
  public:
   LatencyDistribution();

@@ -59,7 +59,8 @@ std::string progress_line(const ProgressView& view, const ProgressView& before) 
     return static_cast<double>(now - then) / interval_s;
   };
   const double fraction = fraction_done(host);
-  std::string line = fraction >= 0 ? fmt::format("{} {:3.0f}% ", bar(fraction), 100 * fraction) : "";
+  std::string line =
+      fraction >= 0 ? fmt::format("{} {:3.0f}% ", bar(fraction), 100 * fraction) : "";
   line += fmt::format("{} done", finished);
   if (host.job.num_failed > 0) line += fmt::format(" ({} failed)", host.job.num_failed);
   line += fmt::format(", {} running, in {:.0f} out {:.0f} tok/s", view.scheduler.num_running,
@@ -71,7 +72,8 @@ std::string progress_line(const ProgressView& view, const ProgressView& before) 
   }
   if (fraction > 0 && fraction < 1 && host.num_run_lines > 0) {
     // The lines of earlier runs took none of this run's time.
-    const double run_share = static_cast<double>(host.num_run_lines) / static_cast<double>(finished);
+    const double run_share =
+        static_cast<double>(host.num_run_lines) / static_cast<double>(finished);
     const double done_here = fraction * run_share;
     line += ", ETA " + duration_text(view.elapsed_s * (1 - fraction) / std::max(done_here, 1e-9));
   }
@@ -88,7 +90,9 @@ Progress::Progress(std::FILE* stream)
       terminal_(isatty(fileno(stream)) != 0),
       next_s_(terminal_ ? kTerminalInterval_s : kLogInterval_s) {}
 
-Progress::~Progress() { clear(); }
+Progress::~Progress() {
+  clear();
+}
 
 void Progress::clear() {
   if (!terminal_ || before_.elapsed_s == 0.0) return;

@@ -21,6 +21,8 @@ void install_stop_signals() {
   }
 }
 
-int stop_signal() { return received_signal; }
+int stop_signal() {
+  return received_signal;
+}
 
 }  // namespace headrace

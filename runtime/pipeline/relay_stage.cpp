@@ -20,7 +20,8 @@ RelayStage::RelayStage(StageExecutor& executor, RelayLinks links, RelaySettings 
 void RelayStage::run() {
   while (take_step()) {
   }
-  Waiting waiting(settings_.downstream_name + " to take the last message", settings_.stall_timeout_s);
+  Waiting waiting(settings_.downstream_name + " to take the last message",
+                  settings_.stall_timeout_s);
   MessageSender& sender = links_.results != nullptr ? *links_.results : *links_.downstream;
   while (!sender.drained()) waiting.pause();
 }

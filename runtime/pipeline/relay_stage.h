@@ -28,7 +28,7 @@ struct RelaySettings {
   int hidden_size = 0;
   int max_rows = 0;
   double stall_timeout_s = 0.0;
-  std::string upstream_name;    // for messages: "rank 0 on host a (stage 0)"
+  std::string upstream_name;  // for messages: "rank 0 on host a (stage 0)"
   std::string downstream_name;
 };
 
@@ -52,7 +52,7 @@ class RelayStage {
   RelayLinks links_;
   RelaySettings settings_;
   StageTimes times_;
-  Buffer hidden_;                     // of the last stage
+  Buffer hidden_;  // of the last stage
   std::vector<std::byte> result_;
 };
 

@@ -148,7 +148,8 @@ void ReplicaHead::wait() {
   const double silent_s = static_cast<double>(now - last_heard_ns_) / kNanosecondsPerSecond;
   if (settings_.stall_timeout_s > 0 && links_.downstream != nullptr) {
     if (!in_flight_.empty() && silent_s > settings_.stall_timeout_s) {
-      throw std::runtime_error("waited " + std::to_string(static_cast<int>(settings_.stall_timeout_s)) +
+      throw std::runtime_error("waited " +
+                               std::to_string(static_cast<int>(settings_.stall_timeout_s)) +
                                " s (--stall-timeout) for the result of step " +
                                std::to_string(in_flight_.front()) + " from " + settings_.last_name);
     }

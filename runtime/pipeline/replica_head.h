@@ -40,7 +40,8 @@ struct HeadCounters {
 
 class ReplicaHead {
  public:
-  ReplicaHead(Scheduler& scheduler, StageExecutor& executor, HeadLinks links, HeadSettings settings);
+  ReplicaHead(Scheduler& scheduler, StageExecutor& executor, HeadLinks links,
+              HeadSettings settings);
 
   /// Starts the next step if the pipeline has room and there is one: runs the first stage and sends
   /// it on. False where nothing was done.
@@ -78,12 +79,12 @@ class ReplicaHead {
   HeadSettings settings_;
   HeadCounters counters_;
   std::vector<StageTimes> times_;
-  std::deque<StepId> in_flight_;         // the scheduler's steps and, as kAlive, those that only ask
-  std::deque<StepResult> own_results_;   // where the head is the whole pipeline
-  Buffer hidden_;                        // likewise
+  std::deque<StepId> in_flight_;        // the scheduler's steps and, as kAlive, those that only ask
+  std::deque<StepResult> own_results_;  // where the head is the whole pipeline
+  Buffer hidden_;                       // likewise
   std::vector<std::byte> plan_bytes_;
-  std::int64_t last_heard_ns_ = 0;       // of any result
-  std::int64_t idle_since_ns_ = 0;       // start of the current pause
+  std::int64_t last_heard_ns_ = 0;  // of any result
+  std::int64_t idle_since_ns_ = 0;  // start of the current pause
 };
 
 }  // namespace headrace

@@ -19,7 +19,8 @@ void StageExecutor::apply(const StepPlan& plan) {
   std::int32_t next_row = 0;
   for (const StepEntry& entry : plan.entries) {
     std::vector<BlockId>& table = tables_.at(static_cast<std::size_t>(entry.slot));
-    for (int i = 0; i < entry.num_new_blocks; ++i) table.push_back(plan.new_blocks.at(next_block++));
+    for (int i = 0; i < entry.num_new_blocks; ++i)
+      table.push_back(plan.new_blocks.at(next_block++));
     sequences_.push_back({.first_row = next_row,
                           .num_rows = entry.num_rows,
                           .first_position = entry.first_position,

@@ -1,5 +1,5 @@
-// Executes StepPlans on one stage: keeps the block tables of running sequences, turns a plan into rows
-// for the model, and on the last stage draws the tokens.
+// Executes StepPlans on one stage: keeps the block tables of running sequences, turns a plan into
+// rows for the model, and on the last stage draws the tokens.
 #pragma once
 
 #include <optional>
@@ -17,8 +17,8 @@ class StageExecutor {
   /// model and pool must outlive it. max_blocks: of one sequence.
   StageExecutor(StageModel& model, ThreadPool& pool, int max_num_seqs, int max_blocks);
 
-  /// Applies the plan's changes, then runs this stage's layers on hidden, float32 [rows, hidden], in
-  /// place. Plans must come in the head's order.
+  /// Applies the plan's changes, then runs this stage's layers on hidden, float32 [rows, hidden],
+  /// in place. Plans must come in the head's order.
   void forward(const StepPlan& plan, TensorView hidden);
 
   /// Tokens and scores of the step that forward() just ran. Only on the last stage.

@@ -1,5 +1,5 @@
-// Where a stage's time went. Every stage adds up its own and passes all of them on with each message,
-// so that the head can show them while the job runs.
+// Where a stage's time went. Every stage adds up its own and passes all of them on with each
+// message, so that the head can show them while the job runs.
 #pragma once
 
 #include <chrono>

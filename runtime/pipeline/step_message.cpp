@@ -40,7 +40,8 @@ std::size_t max_step_message_bytes(int num_stages, std::size_t max_plan_bytes, i
          hidden_bytes(static_cast<std::size_t>(max_rows), hidden_size);
 }
 
-std::span<std::byte> write_step_message(std::span<std::byte> buffer, std::span<const StageTimes> times,
+std::span<std::byte> write_step_message(std::span<std::byte> buffer,
+                                        std::span<const StageTimes> times,
                                         std::span<const std::byte> plan_bytes, int rows,
                                         int hidden_size) {
   const std::size_t offset = hidden_offset(times.size(), plan_bytes.size());
@@ -69,7 +70,8 @@ void set_stage_times(std::span<std::byte> buffer, int stage, const StageTimes& t
               &times, sizeof(times));
 }
 
-std::size_t step_message_bytes(std::span<const std::byte> buffer, std::span<const std::byte> hidden) {
+std::size_t step_message_bytes(std::span<const std::byte> buffer,
+                               std::span<const std::byte> hidden) {
   return static_cast<std::size_t>(hidden.data() + hidden.size() - buffer.data());
 }
 
@@ -79,7 +81,8 @@ StepMessage read_step_message(std::span<const std::byte> bytes, int hidden_size)
   std::memcpy(&header, bytes.data(), sizeof(header));
   const std::size_t times_bytes = std::size_t{header.num_stages} * sizeof(StageTimes);
   if (times_bytes > bytes.size() || header.plan_bytes > bytes.size() ||
-      hidden_offset(header.num_stages, header.plan_bytes) + hidden_bytes(header.rows, hidden_size) !=
+      hidden_offset(header.num_stages, header.plan_bytes) +
+              hidden_bytes(header.rows, hidden_size) !=
           bytes.size()) {
     throw std::runtime_error("a step message of " + std::to_string(bytes.size()) +
                              " bytes does not hold what its header says");

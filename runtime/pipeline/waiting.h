@@ -1,6 +1,6 @@
-// How a thread waits for something that it must poll for: briefly at full speed, then politely, so that
-// ranks which share cores do not take them from each other, and with a deadline, since a stopped rank
-// or a dead link is noticed by nobody else.
+// How a thread waits for something that it must poll for: briefly at full speed, then politely, so
+// that ranks which share cores do not take them from each other, and with a deadline, since a
+// stopped rank or a dead link is noticed by nobody else.
 #pragma once
 
 #include <chrono>
@@ -9,8 +9,8 @@
 
 namespace headrace {
 
-/// Returns at once for the first 50 microseconds of waiting, then yields, then sleeps 50 microseconds
-/// at a time.
+/// Returns at once for the first 50 microseconds of waiting, then yields, then sleeps 50
+/// microseconds at a time.
 void pause_politely(std::int64_t waited_ns);
 
 /// Throws std::runtime_error naming what was awaited when it does not come for too long.

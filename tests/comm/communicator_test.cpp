@@ -7,7 +7,8 @@ namespace {
 
 TEST(Communicator, GathersTextsOfAnyLengthInOrderOfRank) {
   const Communicator world = Communicator::duplicate(MPI_COMM_WORLD);
-  const std::string mine(static_cast<std::size_t>(world.rank()) * 3, 'a' + static_cast<char>(world.rank()));
+  const std::string mine(static_cast<std::size_t>(world.rank()) * 3,
+                         'a' + static_cast<char>(world.rank()));
   const std::vector<std::string> all = world.gather(mine, 0);
   if (world.rank() != 0) {
     EXPECT_TRUE(all.empty());

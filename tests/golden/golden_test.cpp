@@ -1,5 +1,6 @@
-// The models in tests/data/golden against what Hugging Face transformers computed from them in float32
-// (make_goldens.py): log-probabilities within 1e-3, greedy tokens until the two best are a tie.
+// The models in tests/data/golden against what Hugging Face transformers computed from them in
+// float32 (make_goldens.py): log-probabilities within 1e-3, greedy tokens until the two best are a
+// tie.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -42,7 +43,7 @@ struct Cut {
   const char* name;
   bool reference;
   int threads;
-  int chunk;             // rows of a prompt at a time
+  int chunk;                // rows of a prompt at a time
   std::vector<int> layers;  // of each stage; empty: one stage
 };
 
@@ -50,8 +51,11 @@ struct Cut {
 class WholeModel {
  public:
   WholeModel(const std::filesystem::path& path, const Cut& cut)
-      : checkpoint_(Checkpoint::open(path)), pool_(make_thread_pool(cut.threads)), chunk_(cut.chunk) {
-    ops_ = cut.reference ? make_reference_ops(DType::kFloat32) : make_cpu_ops(DType::kFloat32, *pool_);
+      : checkpoint_(Checkpoint::open(path)),
+        pool_(make_thread_pool(cut.threads)),
+        chunk_(cut.chunk) {
+    ops_ =
+        cut.reference ? make_reference_ops(DType::kFloat32) : make_cpu_ops(DType::kFloat32, *pool_);
     const ModelConfig& config = checkpoint_->config();
     std::vector<int> layers = cut.layers;
     if (layers.empty()) layers = {config.num_layers};
@@ -123,7 +127,8 @@ class WholeModel {
 };
 
 TokenId best(const std::vector<float>& log_probs) {
-  return static_cast<TokenId>(std::max_element(log_probs.begin(), log_probs.end()) - log_probs.begin());
+  return static_cast<TokenId>(std::max_element(log_probs.begin(), log_probs.end()) -
+                              log_probs.begin());
 }
 
 const Cut kPlain{"reference", true, 1, 128, {}};
@@ -163,15 +168,16 @@ TEST_P(Golden, LogProbabilitiesAndGreedyTokensAreThoseOfTransformers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Golden,
-                         testing::Combine(testing::ValuesIn(golden_names()), testing::Values(kPlain, kFast)),
+                         testing::Combine(testing::ValuesIn(golden_names()),
+                                          testing::Values(kPlain, kFast)),
                          [](const auto& golden) {
                            return std::get<0>(golden.param) + "_" + std::get<1>(golden.param).name;
                          });
 
 TEST(Cuts, NoCutChangesABit) {
   const std::vector<Cut> cuts{
-      {"chunks of 1", false, 1, 1, {}},       {"chunks of 7", false, 2, 7, {}},
-      {"chunks of 64", false, 1, 64, {}},     {"stages", false, 2, 33, {1, 2, 2}},
+      {"chunks of 1", false, 1, 1, {}},         {"chunks of 7", false, 2, 7, {}},
+      {"chunks of 64", false, 1, 64, {}},       {"stages", false, 2, 33, {1, 2, 2}},
       {"head alone", false, 1, 128, {2, 3, 0}}, {"reference", true, 1, 50, {}},
   };
   const std::string name = "gqa_tied";

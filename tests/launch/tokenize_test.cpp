@@ -250,8 +250,8 @@ TEST(ModelTextTest, ATemplateThatWalksOverPartsGetsThemAsParts) {
   request.messages = {
       {{"role", "user"},
        {"content", {{{"type", "text"}, {"text", "a"}}, {{"type", "text"}, {"text", "b"}}}}}};
-  const ModelText whole = with_templates(
-      {{{"name", "default"}, {"template", "{{ messages[0].content }}"}}});
+  const ModelText whole =
+      with_templates({{{"name", "default"}, {"template", "{{ messages[0].content }}"}}});
   EXPECT_EQ(whole.render(request, 0), "ab");
   const ModelText parts = with_templates(
       {{{"name", "default"},

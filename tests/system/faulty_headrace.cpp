@@ -1,6 +1,7 @@
-// `headrace` with a fault in it: the linker puts this make_cpu_ops in front of the real one (--wrap), and
-// the operators it gives fail where FAULT says so: "RANK CALL ACTION", for example "1 200 throw". A call
-// is one operator on one rank; actions are throw, kill, stop (the process hangs), exit, segv, oom.
+// `headrace` with a fault in it: the linker puts this make_cpu_ops in front of the real one
+// (--wrap), and the operators it gives fail where FAULT says so: "RANK CALL ACTION", for example "1
+// 200 throw". A call is one operator on one rank; actions are throw, kill, stop (the process
+// hangs), exit, segv, oom.
 #include <csignal>
 #include <cstdlib>
 #include <new>
@@ -54,7 +55,8 @@ class FaultyOps : public Ops {
     count();
     real_->matmul(out, x, w, bias);
   }
-  void matmul_add(TensorView inout, ConstTensorView x, const Matrix& w, const float* bias) override {
+  void matmul_add(TensorView inout, ConstTensorView x, const Matrix& w,
+                  const float* bias) override {
     count();
     real_->matmul_add(inout, x, w, bias);
   }

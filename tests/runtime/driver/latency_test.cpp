@@ -26,7 +26,9 @@ TEST(LatencyDistribution, OneValueIsEveryPercentile) {
   EXPECT_DOUBLE_EQ(latencies.summary().std_s, 0.0);
 }
 
-TEST(LatencyDistribution, NothingIsAllZero) { EXPECT_EQ(LatencyDistribution().summary().count, 0); }
+TEST(LatencyDistribution, NothingIsAllZero) {
+  EXPECT_EQ(LatencyDistribution().summary().count, 0);
+}
 
 TEST(LatencyDistribution, ValuesOutsideTheBucketsAreKeptAtTheEnds) {
   LatencyDistribution latencies;

@@ -51,8 +51,8 @@ std::string FakeTokenizer::decode(std::span<const TokenId> ids, DecodeOptions op
 
 namespace {
 
-// The text of a fake token never changes once its characters are complete, so a stream only has to wait
-// for whole characters.
+// The text of a fake token never changes once its characters are complete, so a stream only has to
+// wait for whole characters.
 class FakeTextStream : public TextStream {
  public:
   FakeTextStream(const FakeTokenizer& tokenizer, DecodeOptions options)
