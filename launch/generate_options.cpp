@@ -26,7 +26,7 @@ void declare_model(OptionSet& set, GenerateOptions& o) {
            .help = "Jinja file for chat requests",
            .fallback = "the model's"},
           o.chat_template);
-  set.add_choice({.name = "dtype", .value = "T", .help = "of weights and matrix inputs"}, o.dtype,
+  set.add_choice({.name = "dtype", .value = "T", .help = "auto, float32 or bfloat16: weights and inputs"}, o.dtype,
                  {"auto", "float32", "bfloat16"});
   set.add({.name = "max-model-len",
            .value = "N",
@@ -35,7 +35,7 @@ void declare_model(OptionSet& set, GenerateOptions& o) {
           o.max_model_len, {1, kMaxInt});
   set.add_choice({.name = "generation-config",
                   .value = "G",
-                  .help = "sampling defaults from generation_config.json"},
+                  .help = "auto or none: defaults of generation_config.json"},
                  o.generation_config, {"auto", "none"});
   set.add({.name = "served-model-name", .value = "NAME", .help = "that requests must ask for"},
           o.served_model_names);
@@ -111,9 +111,9 @@ void declare_running(OptionSet& set, GenerateOptions& o) {
            .help = "compute threads of a rank",
            .fallback = "its share of the cores"},
           o.threads, {1, 1024});
-  set.add_choice({.name = "backend", .value = "B", .help = "reference is slow and plain"},
+  set.add_choice({.name = "backend", .value = "B", .help = "cpu, or reference: slow and plain"},
                  o.backend, {"cpu", "reference"});
-  set.add_choice({.name = "isa", .value = "I", .help = "instruction set of the kernels"}, o.isa,
+  set.add_choice({.name = "isa", .value = "I", .help = "auto, avx512, avx2 or portable"}, o.isa,
                  {"auto", "avx512", "avx2", "portable"});
   set.add({.name = "stall-timeout", .value = "S", .help = "give up on a silent rank; 0: never"},
           o.stall_timeout_s, {0, 1e6});
