@@ -71,9 +71,8 @@ std::optional<AddedTokenFinder::Hit> AddedTokenFinder::find(std::string_view tex
       if (next == nullptr) break;
       node = next->number;
       if (next->value >= 0) {
-        longest = {.begin = begin,
-                   .end = i + 1,
-                   .token = &tokens_[static_cast<std::size_t>(next->value)]};
+        longest = {
+            .begin = begin, .end = i + 1, .token = &tokens_[static_cast<std::size_t>(next->value)]};
       }
     }
     if (longest) return longest;

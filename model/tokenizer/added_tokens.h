@@ -1,5 +1,5 @@
-// Tokens that are found in the text before anything else happens to it: special tokens, and what was
-// added to a vocabulary after training.
+// Tokens that are found in the text before anything else happens to it: special tokens, and what
+// was added to a vocabulary after training.
 #pragma once
 
 #include <array>
@@ -16,12 +16,12 @@ namespace headrace {
 struct AddedToken {
   TokenId id = -1;
   std::string content;
-  bool single_word = false;   // not as a part of a word
-  bool lstrip = false;        // takes the white space before it along
-  bool rstrip = false;        // and behind it
-  bool normalized = false;    // looked for in the normalized text, in its normalized form
-  bool special = false;       // left out by skip_special_tokens
-  std::string normal_form;    // of a normalized one; its content where no normalizer changes it
+  bool single_word = false;  // not as a part of a word
+  bool lstrip = false;       // takes the white space before it along
+  bool rstrip = false;       // and behind it
+  bool normalized = false;   // looked for in the normalized text, in its normalized form
+  bool special = false;      // left out by skip_special_tokens
+  std::string normal_form;   // of a normalized one; its content where no normalizer changes it
 
   /// What is looked for, and what decoding starts from.
   const std::string& pattern() const { return normalized ? normal_form : content; }
@@ -33,7 +33,7 @@ class AddedTokenFinder {
   struct Piece {
     std::size_t begin = 0;
     std::size_t end = 0;
-    TokenId id = -1;   // -1: text
+    TokenId id = -1;  // -1: text
   };
 
   /// Throws std::invalid_argument where two tokens look for the same text, or one for none.
@@ -51,8 +51,8 @@ class AddedTokenFinder {
   std::optional<Hit> find(std::string_view text, std::size_t from) const;
 
   std::vector<AddedToken> tokens_;
-  ByteTrie trie_;   // value: index into tokens_
-  std::array<bool, 256> begins_{};   // whether a token begins with this byte
+  ByteTrie trie_;                   // value: index into tokens_
+  std::array<bool, 256> begins_{};  // whether a token begins with this byte
 };
 
 }  // namespace headrace

@@ -30,8 +30,11 @@ MergeTable rank_merges(const RawMerges& raw, const Vocabulary& vocabulary, std::
     const TokenId joined_id = vocabulary.find_or(joined, -1);
     if (left_id < 0 || right_id < 0 || joined_id < 0) {
       throw std::invalid_argument(
-          fmt::format("{}: merge {} (\"{}\" and \"{}\"): \"{}\" is not in the vocabulary", source, i,
-                      left, right, left_id < 0 ? left : right_id < 0 ? right : joined));
+          fmt::format("{}: merge {} (\"{}\" and \"{}\"): \"{}\" is not in the vocabulary", source,
+                      i, left, right,
+                      left_id < 0    ? left
+                      : right_id < 0 ? right
+                                     : joined));
     }
     table.set(left_id, right_id, {.rank = static_cast<std::uint32_t>(i), .joined = joined_id});
   }
@@ -52,12 +55,13 @@ BpeModel::BpeModel(std::shared_ptr<const Vocabulary> vocabulary, MergeTable merg
 void BpeModel::encode_unknown(std::string_view word, WordMemory& memory,
                               std::vector<TokenId>& out) const {
   if (word.size() > INT32_MAX) {
-    throw std::invalid_argument(fmt::format("a word of {} bytes; accepted: up to 2 GiB", word.size()));
+    throw std::invalid_argument(
+        fmt::format("a word of {} bytes; accepted: up to 2 GiB", word.size()));
   }
   if (options_.ignore_merges) {
-    const TokenId whole =
-        options_.words_are_bytes ? vocabulary_->find_or(to_byte_alphabet(word), -1)
-                                 : vocabulary_->find_or(word, -1);
+    const TokenId whole = options_.words_are_bytes
+                              ? vocabulary_->find_or(to_byte_alphabet(word), -1)
+                              : vocabulary_->find_or(word, -1);
     if (whole >= 0) {
       out.push_back(whole);
       return;
@@ -95,7 +99,7 @@ void BpeModel::chars_to_ids(std::string_view word, std::vector<TokenId>& ids) co
   const bool decorated =
       !options_.continuing_subword_prefix.empty() || !options_.end_of_word_suffix.empty();
   std::string decoration;
-  TokenId unk = -1;   // of unknown characters before this one, not yet written
+  TokenId unk = -1;  // of unknown characters before this one, not yet written
   for (std::size_t i = 0; i < word.size();) {
     const std::size_t size = utf8_length(word[i]);
     std::string_view text = word.substr(i, size);
@@ -112,7 +116,7 @@ void BpeModel::chars_to_ids(std::string_view word, std::vector<TokenId>& ids) co
       unk = -1;
       ids.push_back(id);
     } else if (options_.byte_fallback && fall_back_to_bytes(text, ids)) {
-      continue;   // a waiting unknown token is written behind these bytes, as the library does it
+      continue;  // a waiting unknown token is written behind these bytes, as the library does it
     } else if (options_.unk_token) {
       if (unk >= 0 && !options_.fuse_unk) ids.push_back(unk);
       unk = unk_id();
@@ -141,7 +145,7 @@ TokenId BpeModel::unk_id() const {
 }
 
 void BpeModel::merge_few(std::vector<TokenId>& ids) const {
-  std::array<Merge, kFewSymbols> merges;   // of symbols i and i + 1
+  std::array<Merge, kFewSymbols> merges;  // of symbols i and i + 1
   std::size_t count = ids.size();
   for (std::size_t i = 0; i + 1 < count; ++i) merges[i] = merges_.find(ids[i], ids[i + 1]);
   while (count > 1) {
@@ -197,7 +201,7 @@ void BpeModel::merge_many(WordMemory& memory) const {
     const std::int32_t right = at(left).next;
     if (at(left).id < 0 || right < 0) continue;
     const Merge merge = merges_.find(at(left).id, at(right).id);
-    if (merge.rank != top >> 32) continue;   // the pair has changed since it was queued
+    if (merge.rank != top >> 32) continue;  // the pair has changed since it was queued
     at(left).id = merge.joined;
     at(left).next = at(right).next;
     at(right).id = -1;

@@ -14,17 +14,17 @@
 namespace headrace {
 
 struct BpeOptions {
-  std::optional<std::string> unk_token;    // without one, unknown characters vanish
-  std::string continuing_subword_prefix;   // before every character of a word but the first
-  std::string end_of_word_suffix;          // behind its last
-  bool fuse_unk = false;                   // neighbouring unknown characters are one token
-  bool byte_fallback = false;              // unknown characters become <0xNN> where these exist
-  bool ignore_merges = false;              // a word that is a token is not taken apart
-  bool words_are_bytes = false;            // words come as bytes, tokens are in the byte alphabet
+  std::optional<std::string> unk_token;   // without one, unknown characters vanish
+  std::string continuing_subword_prefix;  // before every character of a word but the first
+  std::string end_of_word_suffix;         // behind its last
+  bool fuse_unk = false;                  // neighbouring unknown characters are one token
+  bool byte_fallback = false;             // unknown characters become <0xNN> where these exist
+  bool ignore_merges = false;             // a word that is a token is not taken apart
+  bool words_are_bytes = false;           // words come as bytes, tokens are in the byte alphabet
 };
 
-/// The ranks of a file's merges. Throws std::invalid_argument for a pair whose parts or whole are not
-/// in the vocabulary.
+/// The ranks of a file's merges. Throws std::invalid_argument for a pair whose parts or whole are
+/// not in the vocabulary.
 MergeTable rank_merges(const RawMerges& raw, const Vocabulary& vocabulary, std::string_view prefix,
                        std::string_view source);
 
@@ -47,8 +47,8 @@ class BpeModel final : public WordModel {
   std::shared_ptr<const Vocabulary> vocabulary_;
   MergeTable merges_;
   BpeOptions options_;
-  std::array<TokenId, 256> alphabet_{};   // token of one byte's stand-in, -1 where there is none
-  std::array<TokenId, 256> fallback_{};   // <0xNN>
+  std::array<TokenId, 256> alphabet_{};  // token of one byte's stand-in, -1 where there is none
+  std::array<TokenId, 256> fallback_{};  // <0xNN>
 };
 
 }  // namespace headrace

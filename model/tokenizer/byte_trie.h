@@ -16,9 +16,9 @@ class ByteTrie {
   static constexpr std::uint32_t kRoot = 1;
 
   struct Node {
-    std::uint64_t key = 0;      // parent << 8 | byte; 0: there is no such node
+    std::uint64_t key = 0;  // parent << 8 | byte; 0: there is no such node
     std::uint32_t number = 0;
-    TokenId value = -1;         // of the text that ends here, -1 where none does
+    TokenId value = -1;  // of the text that ends here, -1 where none does
   };
 
   /// For texts of `bytes` bytes altogether.
@@ -49,7 +49,7 @@ class ByteTrie {
   }
   std::size_t slot_of(std::uint64_t key) const {
     const std::size_t mask = slots_.size() - 1;
-    std::size_t slot = (key * 0x9E3779B97F4A7C15U >> 29) & mask;   // Fibonacci hashing
+    std::size_t slot = (key * 0x9E3779B97F4A7C15U >> 29) & mask;  // Fibonacci hashing
     while (slots_[slot].key != key && slots_[slot].key != 0) slot = (slot + 1) & mask;
     return slot;
   }

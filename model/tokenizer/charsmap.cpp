@@ -49,9 +49,15 @@ std::uint32_t read_u32(std::string_view bytes, std::size_t at) {
 constexpr std::uint32_t unit_offset(std::uint32_t unit) {
   return (unit >> 10) << ((unit & 1U << 9) >> 6);
 }
-constexpr std::uint32_t unit_label(std::uint32_t unit) { return unit & (1U << 31 | 0xFF); }
-constexpr bool has_leaf(std::uint32_t unit) { return (unit >> 8 & 1U) != 0; }
-constexpr std::uint32_t leaf_value(std::uint32_t unit) { return unit & ~(1U << 31); }
+constexpr std::uint32_t unit_label(std::uint32_t unit) {
+  return unit & (1U << 31 | 0xFF);
+}
+constexpr bool has_leaf(std::uint32_t unit) {
+  return (unit >> 8 & 1U) != 0;
+}
+constexpr std::uint32_t leaf_value(std::uint32_t unit) {
+  return unit & ~(1U << 31);
+}
 
 // End of the grapheme cluster that begins at `begin`.
 std::size_t cluster_end(std::string_view text, std::size_t begin) {

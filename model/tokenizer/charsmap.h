@@ -1,9 +1,10 @@
 // SentencePiece's precompiled normalization: a double-array trie from character sequences to their
 // replacements, as tokenizer.json carries it in base64.
 //
-// Layout: u32 size of the trie in bytes, the trie's units (u32 little-endian), then the replacements,
-// each ended by a NUL. A unit holds a label in bits 0-7, "a leaf follows" in bit 8, and an offset in
-// bits 10-30, shifted by 8 more where bit 9 is set; a leaf holds a value in bits 0-30.
+// Layout: u32 size of the trie in bytes, the trie's units (u32 little-endian), then the
+// replacements, each ended by a NUL. A unit holds a label in bits 0-7, "a leaf follows" in bit 8,
+// and an offset in bits 10-30, shifted by 8 more where bit 9 is set; a leaf holds a value in bits
+// 0-30.
 #pragma once
 
 #include <cstdint>

@@ -104,7 +104,7 @@ class ByteLevelSink final : public WholeTokenSink {
   }
 
  private:
-  std::string bytes_;   // between tokens: the unfinished start of a character
+  std::string bytes_;  // between tokens: the unfinished start of a character
 };
 
 // <0xNN> tokens to bytes. A run of them is text if all of it is UTF-8, else U+FFFD for each.
@@ -232,8 +232,8 @@ class StripSink final : public TokenSink {
   std::string held_;
 };
 
-// The replacement character becomes a space; in the first token it vanishes, unless it never was put
-// there.
+// The replacement character becomes a space; in the first token it vanishes, unless it never was
+// put there.
 class MetaspaceSink final : public TokenSink {
  public:
   struct Options {
@@ -336,8 +336,7 @@ void append_steps(const JsonNode& node, Decoder& out) {
                  .replacement = one_character(node.at("replacement")),
                  .drops_in_first = node.string_or("prepend_scheme", "always") != "never"});
   } else {
-    node.at("type").reject(
-        "ByteLevel, ByteFallback, Fuse, Strip, Replace, Metaspace, Sequence");
+    node.at("type").reject("ByteLevel, ByteFallback, Fuse, Strip, Replace, Metaspace, Sequence");
   }
 }
 

@@ -37,7 +37,7 @@ class DecoderStep {
   virtual std::unique_ptr<TokenSink> open(TokenSink& next) const = 0;
 };
 
-using Decoder = std::vector<std::unique_ptr<const DecoderStep>>;   // a Sequence is flattened
+using Decoder = std::vector<std::unique_ptr<const DecoderStep>>;  // a Sequence is flattened
 
 /// Throws std::invalid_argument naming the node for types and values that are not known.
 Decoder parse_decoder(const JsonNode& node);
@@ -57,7 +57,7 @@ class DecoderChain {
   void finish() { front_->finish(); }
 
  private:
-  std::vector<std::unique_ptr<TokenSink>> sinks_;   // the last step first
+  std::vector<std::unique_ptr<TokenSink>> sinks_;  // the last step first
   TokenSink* front_;
 };
 

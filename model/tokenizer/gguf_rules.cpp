@@ -33,22 +33,33 @@ json sequence(std::vector<json> steps) {
 
 json splits(const std::vector<std::string_view>& expressions) {
   std::vector<json> steps;
+  steps.reserve(expressions.size() + 1);
   for (const std::string_view expression : expressions) steps.push_back(split(expression));
   steps.push_back(byte_level(false));
   return sequence(std::move(steps));
 }
 
-json gpt2() { return byte_level(true); }
+json gpt2() {
+  return byte_level(true);
+}
 
 // Every digit by itself, then GPT-2's words.
 json digits_gpt2() {
   return sequence({{{"type", "Digits"}, {"individual_digits", true}}, byte_level(true)});
 }
 
-json llama3() { return splits({kLlama3Expression}); }
-json qwen2() { return splits({kQwen2Expression}); }
-json qwen35() { return splits({kQwen35Expression}); }
-json gpt4o() { return splits({kO200kExpression}); }
+json llama3() {
+  return splits({kLlama3Expression});
+}
+json qwen2() {
+  return splits({kQwen2Expression});
+}
+json qwen35() {
+  return splits({kQwen35Expression});
+}
+json gpt4o() {
+  return splits({kO200kExpression});
+}
 
 json tekken() {
   return splits(
@@ -57,10 +68,17 @@ json tekken() {
 
 json deepseek_llm() {
   return splits({"[\r\n]",
-                 "\\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕ"
+                 "\\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-"
+                 "Ᏽᏸ-"
+                 "ᏽᲐ-"
+                 "ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕ"
                  "Ἐ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼιῂ-ῄῆ-ῌῐ-ΐῖ-Ίῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤΩℨK-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄ"
-                 "Ⰰ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-𑣟𞤀-𞥃]+",
-                 "\\s?[!-/:-~！-／：-～‘-‟　-。]+", "\\s+$", "[一-龥ࠀ-一가-퟿]+", "\\p{N}+"});
+                 "Ⰰ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-𐑏𐒰-"
+                 "𐓓𐓘-"
+                 "𐓻𐲀-"
+                 "𐲲𐳀-𐳲𑢠-𑣟𞤀-𞥃]+",
+                 "\\s?[!-/:-~！-／：-～‘-‟　-。]+", "\\s+$", "[一-龥ࠀ-一가-퟿]+",
+                 "\\p{N}+"});
 }
 
 json deepseek_coder() {
@@ -122,14 +140,18 @@ const Rules& find_rules(std::string_view name) {
     if (std::find(rules.names.begin(), rules.names.end(), name) != rules.names.end()) return rules;
     names.insert(names.end(), rules.names.begin(), rules.names.end());
   }
-  throw std::invalid_argument(fmt::format("tokenizer.ggml.pre is \"{}\"; accepted: {}", name,
-                                          fmt::join(names, ", ")));
+  throw std::invalid_argument(
+      fmt::format("tokenizer.ggml.pre is \"{}\"; accepted: {}", name, fmt::join(names, ", ")));
 }
 
 }  // namespace
 
-GgufRules gguf_rules(std::string_view name) { return find_rules(name).rules; }
+GgufRules gguf_rules(std::string_view name) {
+  return find_rules(name).rules;
+}
 
-json gguf_pre_tokenizer(std::string_view name) { return find_rules(name).pre_tokenizer(); }
+json gguf_pre_tokenizer(std::string_view name) {
+  return find_rules(name).pre_tokenizer();
+}
 
 }  // namespace headrace

@@ -9,7 +9,7 @@ namespace headrace {
 
 struct GgufRules {
   bool ignore_merges = false;
-  bool add_bos = false;   // where the file does not say
+  bool add_bos = false;  // where the file does not say
   bool nfc = false;
 };
 

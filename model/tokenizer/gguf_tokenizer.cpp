@@ -44,9 +44,7 @@ class Metadata {
     return *value;
   }
 
-  std::string string(std::string_view key) const {
-    return require(file_.string(full(key)), key);
-  }
+  std::string string(std::string_view key) const { return require(file_.string(full(key)), key); }
   const std::vector<std::string>& strings(std::string_view key) const {
     return require(file_.strings(full(key)), key);
   }
@@ -74,8 +72,8 @@ std::vector<TokenType> read_types(const Metadata& metadata, std::size_t num_toke
   const auto* raw = metadata.file().integers(Metadata::full("token_type"));
   if (raw == nullptr) return std::vector<TokenType>(num_tokens, TokenType::kNormal);
   if (raw->size() != num_tokens) {
-    metadata.fail(fmt::format("{}token_type has {} entries for {} tokens", kPrefix, raw->size(),
-                              num_tokens));
+    metadata.fail(
+        fmt::format("{}token_type has {} entries for {} tokens", kPrefix, raw->size(), num_tokens));
   }
   std::vector<TokenType> types;
   types.reserve(num_tokens);
@@ -138,7 +136,7 @@ class ScoredMerges {
   };
 
   void add_splits(std::string_view token, std::int64_t id) {
-    if (vocabulary_.find_or(token, -1) != id) return;   // the same text again later
+    if (vocabulary_.find_or(token, -1) != id) return;  // the same text again later
     std::int64_t chars = 0;
     for (std::size_t i = 0; i < token.size(); i += utf8_length(token[i])) ++chars;
     const std::size_t first = candidates_.size();
@@ -183,8 +181,7 @@ class Reader {
     } else if (model == "llama") {
       read_sentencepiece();
     } else {
-      metadata_.fail(
-          fmt::format("{}model is \"{}\"; accepted: gpt2, llama", kPrefix, model));
+      metadata_.fail(fmt::format("{}model is \"{}\"; accepted: gpt2, llama", kPrefix, model));
     }
     read_roles();
     read_added_tokens();
@@ -253,10 +250,9 @@ class Reader {
     normalizers.push_back(
         {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kMetaspace}});
     description_["normalizer"] = {{"type", "Sequence"}, {"normalizers", normalizers}};
-    json decoders = {
-        {{"type", "Replace"}, {"pattern", {{"String", kMetaspace}}}, {"content", " "}},
-        {{"type", "ByteFallback"}},
-        {{"type", "Fuse"}}};
+    json decoders = {{{"type", "Replace"}, {"pattern", {{"String", kMetaspace}}}, {"content", " "}},
+                     {{"type", "ByteFallback"}},
+                     {{"type", "Fuse"}}};
     if (add_space_prefix) {
       decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
     }
@@ -300,8 +296,7 @@ class Reader {
   void read_added_tokens() {
     if (metadata_.file().find(Metadata::full("token_type")) == nullptr) {
       for (const auto& [role, text] : parts_.special_texts) {
-        types_[static_cast<std::size_t>(parts_.vocabulary->find_or(text, 0))] =
-            TokenType::kControl;
+        types_[static_cast<std::size_t>(parts_.vocabulary->find_or(text, 0))] = TokenType::kControl;
       }
     }
     for (const RawVocabulary::Entry& entry : raw_.entries) {
@@ -326,8 +321,9 @@ class Reader {
     const std::string named = std::string(kKey) + ".";
     for (const auto& [key, value] : metadata_.file().metadata()) {
       if (!key.starts_with(named)) continue;
-      parts_.chat_templates.push_back({.name = key.substr(named.size()),
-                                       .source = metadata_.require(metadata_.file().string(key), key)});
+      parts_.chat_templates.push_back(
+          {.name = key.substr(named.size()),
+           .source = metadata_.require(metadata_.file().string(key), key)});
     }
   }
 
@@ -344,7 +340,7 @@ class Reader {
   RawVocabulary raw_;
   RawMerges merges_;
   std::vector<TokenType> types_;
-  json description_;   // normalizer, pre_tokenizer and decoder as tokenizer.json would have them
+  json description_;  // normalizer, pre_tokenizer and decoder as tokenizer.json would have them
   bool add_bos_ = false;
   TokenizerParts parts_;
 };

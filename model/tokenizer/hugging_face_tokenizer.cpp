@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <unordered_map>
 
 #include "model/tokenizer/bpe_model.h"
 #include "model/tokenizer/json_node.h"
@@ -27,8 +28,8 @@ std::unique_ptr<const WordModel> make_bpe(const TokenizerJsonFile& file, const J
                                           bool words_are_bytes) {
   if (!file.has_merges) node.at("merges").reject("a list of merges");
   if (file.vocabulary.is_list) {
-    throw std::invalid_argument(
-        fmt::format("{}: model.vocab is a list; accepted for BPE: {{\"text\": id, ...}}", file.name));
+    throw std::invalid_argument(fmt::format(
+        "{}: model.vocab is a list; accepted for BPE: {{\"text\": id, ...}}", file.name));
   }
   if (const auto dropout = node.find("dropout"); dropout && dropout->number() != 0.0) {
     dropout->reject("null or 0: a dropout would make ids random");
@@ -89,9 +90,9 @@ std::string normal_form(const Normalizers& normalizers, const std::string& conte
   return segment.text;
 }
 
-// Keeps the list of added tokens as the library does: a token of the vocabulary has its id there, the
-// others are numbered behind the vocabulary. A file that says otherwise is refused: the library would
-// give its tokens ids that the model was not trained with.
+// Keeps the list of added tokens as the library does: a token of the vocabulary has its id there,
+// the others are numbered behind the vocabulary. A file that says otherwise is refused: the library
+// would give its tokens ids that the model was not trained with.
 class AddedTokenList {
  public:
   explicit AddedTokenList(TokenizerParts& parts) : parts_(parts) {
@@ -99,20 +100,20 @@ class AddedTokenList {
   }
 
   void add(AddedToken token, const JsonNode& id_node) {
-    const auto known = std::find_if(parts_.added.begin(), parts_.added.end(),
-                                    [&](const AddedToken& t) { return t.content == token.content; });
+    const auto known = by_content_.find(token.content);
     const TokenId in_vocabulary = parts_.vocabulary->find_or(token.content, -1);
     std::int64_t id = in_vocabulary;
-    if (known != parts_.added.end()) {
-      id = known->id;
+    if (known != by_content_.end()) {
+      id = parts_.added[known->second].id;
     } else if (in_vocabulary < 0) {
       id = next_id_++;
     }
     if (id_node.integer() != id) id_node.reject(fmt::format("{} for \"{}\"", id, token.content));
     token.id = static_cast<TokenId>(id);
-    if (known != parts_.added.end()) {
-      *known = std::move(token);
+    if (known != by_content_.end()) {
+      parts_.added[known->second] = std::move(token);
     } else {
+      by_content_.emplace(token.content, parts_.added.size());
       parts_.added.push_back(std::move(token));
     }
   }
@@ -120,6 +121,7 @@ class AddedTokenList {
  private:
   TokenizerParts& parts_;
   std::int64_t next_id_ = 0;
+  std::unordered_map<std::string, std::size_t> by_content_;  // index into parts_.added
 };
 
 void read_added_tokens(const JsonNode& root, TokenizerParts& parts) {
@@ -134,19 +136,23 @@ void read_added_tokens(const JsonNode& root, TokenizerParts& parts) {
     token.rstrip = node.at("rstrip").boolean();
     token.normalized = node.at("normalized").boolean();
     token.special = node.at("special").boolean();
-    if (token.content.empty()) continue;   // the library skips it
+    if (token.content.empty()) continue;  // the library skips it
     token.normal_form = token.normalized ? normal_form(parts.normalizers, token.content) : "";
     added.add(std::move(token), node.at("id"));
   }
 }
 
-// "bos_token": text, or an AddedToken with its text in "content".
+bool has_role(const TokenizerParts& parts, std::string_view role) {
+  return std::any_of(parts.special_texts.begin(), parts.special_texts.end(),
+                     [role](const auto& entry) { return entry.first == role; });
+}
+
+// "bos_token": text, or an AddedToken with its text in "content". The first file that has a role
+// decides.
 void read_special_texts(const JsonNode& config, TokenizerParts& parts) {
   for (const auto& [key, value] : config.members()) {
     if (!key.ends_with("_token") || !(value.is_string() || value.is_object())) continue;
-    const bool known = std::any_of(parts.special_texts.begin(), parts.special_texts.end(),
-                                   [&key](const auto& entry) { return entry.first == key; });
-    if (known) continue;
+    if (has_role(parts, key)) continue;
     parts.special_texts.emplace_back(
         key, value.is_string() ? value.string() : value.at("content").string());
   }
@@ -198,13 +204,15 @@ void read_side_files(const std::filesystem::path& directory, TokenizerParts& par
   read_template_files(directory, parts);
 }
 
-// Tokens with a role are special, whether or not the list of added tokens says so, as transformers has
-// it. One that the vocabulary lacks has no id that a model was trained with, and stays a mere text.
+// Tokens with a role are special, whether or not the list of added tokens says so, as transformers
+// has it. One that the vocabulary lacks has no id that a model was trained with, and stays a mere
+// text.
 void make_roles_special(TokenizerParts& parts) {
   for (const auto& [role, text] : parts.special_texts) {
     const std::string& content = text;
-    const auto known = std::find_if(parts.added.begin(), parts.added.end(),
-                                    [&content](const AddedToken& t) { return t.content == content; });
+    const auto known =
+        std::find_if(parts.added.begin(), parts.added.end(),
+                     [&content](const AddedToken& t) { return t.content == content; });
     const TokenId id = parts.vocabulary->find_or(content, -1);
     if (known != parts.added.end()) {
       known->special = true;
@@ -235,7 +243,7 @@ TokenizerParts read_hugging_face_tokenizer(const std::filesystem::path& director
   read_added_tokens(root, parts);
   if (const auto node = root.find("post_processor")) {
     parts.sequence_template = parse_post_processor(*node, [&parts](std::int64_t id) {
-      return (id <= INT32_MAX && parts.vocabulary->contains(static_cast<TokenId>(id))) ||
+      return (id >= 0 && id <= INT32_MAX && parts.vocabulary->contains(static_cast<TokenId>(id))) ||
              std::any_of(parts.added.begin(), parts.added.end(),
                          [id](const AddedToken& token) { return token.id == id; });
     });
@@ -245,7 +253,9 @@ TokenizerParts read_hugging_face_tokenizer(const std::filesystem::path& director
   read_side_files(directory, parts);
   make_roles_special(parts);
   std::string description = file.tree.dump();
-  for (const auto& [role, text] : parts.special_texts) description += '\0' + role + '=' + text;
+  for (const auto& [role, text] : parts.special_texts) {
+    description += fmt::format("{}={}\n", role, text);
+  }
   parts.fingerprint = fingerprint_of(description, file.vocabulary, file.merges);
   return parts;
 }

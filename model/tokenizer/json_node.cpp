@@ -13,8 +13,7 @@ std::string excerpt(const nlohmann::json& value) {
   constexpr std::size_t kLongest = 60;
   if (value.is_object()) return "an object";
   if (value.is_array()) return "a list";
-  std::string text =
-      value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  std::string text = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
   return text;
 }
@@ -25,14 +24,15 @@ std::optional<JsonNode> JsonNode::find(std::string_view key) const {
   if (!value_->is_object()) reject("an object");
   const auto member = value_->find(key);
   if (member == value_->end() || member->is_null()) return std::nullopt;
-  return JsonNode(*member, file_, path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key));
+  return JsonNode(*member, file_,
+                  path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key));
 }
 
 JsonNode JsonNode::at(std::string_view key) const {
   auto member = find(key);
   if (!member) {
-    throw std::invalid_argument(fmt::format("{}: {} has no key \"{}\"", file_,
-                                            path_.empty() ? "the file" : path_, key));
+    throw std::invalid_argument(
+        fmt::format("{}: {} has no key \"{}\"", file_, path_.empty() ? "the file" : path_, key));
   }
   return *std::move(member);
 }
@@ -56,9 +56,15 @@ std::vector<std::pair<std::string, JsonNode>> JsonNode::members() const {
   return nodes;
 }
 
-bool JsonNode::is_string() const { return value_->is_string(); }
-bool JsonNode::is_object() const { return value_->is_object(); }
-bool JsonNode::is_array() const { return value_->is_array(); }
+bool JsonNode::is_string() const {
+  return value_->is_string();
+}
+bool JsonNode::is_object() const {
+  return value_->is_object();
+}
+bool JsonNode::is_array() const {
+  return value_->is_array();
+}
 
 std::string JsonNode::string() const {
   if (!value_->is_string()) reject("a string");

@@ -1,4 +1,5 @@
-// Which neighbours a byte-pair encoding joins: (left, right) to (rank, joined id), in one flat table.
+// Which neighbours a byte-pair encoding joins: (left, right) to (rank, joined id), in one flat
+// table.
 #pragma once
 
 #include <bit>
@@ -29,9 +30,7 @@ class MergeTable {
   }
 
   /// Rank kNoRank where the two do not join.
-  Merge find(TokenId left, TokenId right) const {
-    return slots_[slot_of(key(left, right))].merge;
-  }
+  Merge find(TokenId left, TokenId right) const { return slots_[slot_of(key(left, right))].merge; }
 
  private:
   static constexpr std::uint64_t kFree = UINT64_MAX;

@@ -15,9 +15,9 @@ std::uint64_t hash_all(std::uint64_t seed, std::string_view description,
                        const RawVocabulary& vocabulary, const RawMerges& merges) {
   std::uint64_t entries = 0;
   for (const RawVocabulary::Entry& entry : vocabulary.entries) {
-    const std::uint64_t numbers = mix_product(static_cast<std::uint64_t>(entry.id) ^ seed,
-                                              0x9E3779B97F4A7C15U) ^
-                                  std::bit_cast<std::uint64_t>(entry.score);
+    const std::uint64_t numbers =
+        mix_product(static_cast<std::uint64_t>(entry.id) ^ seed, 0x9E3779B97F4A7C15U) ^
+        std::bit_cast<std::uint64_t>(entry.score);
     entries += hash_text(vocabulary.token(entry), numbers);
   }
   std::uint64_t hash = hash_text(description, seed ^ entries);

@@ -8,8 +8,8 @@
 
 namespace headrace {
 
-/// description: the rules around vocabulary and merges, spelled the same for equal rules. The order of
-/// the vocabulary's entries does not matter.
+/// description: the rules around vocabulary and merges, spelled the same for equal rules. The order
+/// of the vocabulary's entries does not matter.
 std::string fingerprint_of(std::string_view description, const RawVocabulary& vocabulary,
                            const RawMerges& merges);
 

@@ -94,8 +94,8 @@ class Nmt final : public Normalizer {
   }
   static char32_t map(char32_t c) {
     const bool blank = c == 0x09 || c == 0x0A || c == 0x0C || c == 0x0D || c == 0x1680 ||
-                       (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 ||
-                       c == 0x2581 || c == 0xFEFF || c == 0xFFFD;
+                       (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 || c == 0x2581 ||
+                       c == 0xFEFF || c == 0xFFFD;
     return blank ? U' ' : c;
   }
 };
@@ -181,15 +181,15 @@ void append_normalizers(const JsonNode& node, Normalizers& out) {
   } else if (type == "Lowercase") {
     out.push_back(std::make_unique<Lowercase>());
   } else if (type == "Strip") {
-    out.push_back(std::make_unique<Strip>(node.at("strip_left").boolean(),
-                                          node.at("strip_right").boolean()));
+    out.push_back(
+        std::make_unique<Strip>(node.at("strip_left").boolean(), node.at("strip_right").boolean()));
   } else if (type == "StripAccents") {
     out.push_back(std::make_unique<StripAccents>());
   } else if (type == "Nmt") {
     out.push_back(std::make_unique<Nmt>());
   } else if (type == "Replace") {
-    out.push_back(std::make_unique<Replace>(parse_pattern(node.at("pattern")),
-                                            node.at("content").string()));
+    out.push_back(
+        std::make_unique<Replace>(parse_pattern(node.at("pattern")), node.at("content").string()));
   } else if (type == "Prepend") {
     out.push_back(std::make_unique<Prepend>(node.at("prepend").string()));
   } else if (type == "ByteLevel") {

@@ -85,8 +85,8 @@ class Translator {
   }
 
   [[noreturn]] void reject(std::string_view what) const {
-    throw std::invalid_argument(fmt::format("regular expression \"{}\", byte {}: {}", pattern_,
-                                            position_, what));
+    throw std::invalid_argument(
+        fmt::format("regular expression \"{}\", byte {}: {}", pattern_, position_, what));
   }
 
   void copy(std::size_t count = 1) {
@@ -124,7 +124,8 @@ class Translator {
       return;
     }
     copy(2);
-    while (!at_end() && std::string_view("imx-").find(pattern_[position_]) != std::string_view::npos) {
+    while (!at_end() &&
+           std::string_view("imx-").find(pattern_[position_]) != std::string_view::npos) {
       out_ += pattern_[position_] == 'm' ? 's' : pattern_[position_];
       ++position_;
     }
@@ -133,8 +134,8 @@ class Translator {
     }
   }
 
-  // "{,n}" is {0,n}; a "+" behind an interval repeats the whole once more, where PCRE2 would take it to
-  // make the interval possessive.
+  // "{,n}" is {0,n}; a "+" behind an interval repeats the whole once more, where PCRE2 would take
+  // it to make the interval possessive.
   void translate_interval() {
     const std::size_t close = pattern_.find('}', position_);
     const std::string_view body = close == std::string_view::npos
@@ -161,9 +162,8 @@ class Translator {
     const std::string_view low = body.substr(0, comma);
     const std::string_view high = comma < body.size() ? body.substr(comma + 1) : "";
     const auto is_number = [](std::string_view text) {
-      return text.size() < 6 && std::all_of(text.begin(), text.end(), [](unsigned char c) {
-               return std::isdigit(c) != 0;
-             });
+      return text.size() < 6 && std::all_of(text.begin(), text.end(),
+                                            [](unsigned char c) { return std::isdigit(c) != 0; });
     };
     return !(low.empty() && high.empty()) && is_number(low) && is_number(high);
   }
@@ -263,10 +263,10 @@ class Translator {
   static std::string word_items() {
     static constexpr std::uint32_t kPlain =
         kLetter | kMark | bits(Category::kNd) | bits(Category::kNl) | bits(Category::kPc);
-    static const std::string items =
-        "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}" + newer_items(kPlain) +
-        range_items(kAllCharacters,
-                    [](char32_t c) { return is_regex_word(c) && !is_any(c, kPlain); });
+    static const std::string items = "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}" + newer_items(kPlain) +
+                                     range_items(kAllCharacters, [](char32_t c) {
+                                       return is_regex_word(c) && !is_any(c, kPlain);
+                                     });
     return items;
   }
 
@@ -326,13 +326,15 @@ class Translator {
   std::string_view pattern_;
   std::size_t position_ = 0;
   std::string out_;
-  std::size_t atom_ = 0;              // where in out_ the last atom begins
-  std::vector<std::size_t> groups_;   // where the open groups begin
-  std::optional<std::uint32_t> property_mask_;   // of the last \p, where it is a general category
+  std::size_t atom_ = 0;                        // where in out_ the last atom begins
+  std::vector<std::size_t> groups_;             // where the open groups begin
+  std::optional<std::uint32_t> property_mask_;  // of the last \p, where it is a general category
 };
 
 }  // namespace
 
-std::string pcre_from_oniguruma(std::string_view pattern) { return Translator(pattern).run(); }
+std::string pcre_from_oniguruma(std::string_view pattern) {
+  return Translator(pattern).run();
+}
 
 }  // namespace headrace

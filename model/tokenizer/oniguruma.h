@@ -6,9 +6,9 @@
 
 namespace headrace {
 
-/// The same expression in PCRE2's syntax (options UTF, UCP, MULTILINE), with character classes of the
-/// Unicode version that the tokenizers library uses. Throws std::invalid_argument for what has no
-/// counterpart.
+/// The same expression in PCRE2's syntax (options UTF, UCP, MULTILINE), with character classes of
+/// the Unicode version that the tokenizers library uses. Throws std::invalid_argument for what has
+/// no counterpart.
 std::string pcre_from_oniguruma(std::string_view pattern);
 
 }  // namespace headrace

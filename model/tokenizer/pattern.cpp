@@ -139,13 +139,14 @@ class PcrePattern final : public Pattern {
  private:
   std::pair<std::size_t, std::size_t> search(std::string_view text, std::size_t from) const {
     RegexMemory& memory = regex_memory();
-    const int found = pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(text.data()),
-                                  text.size(), from, PCRE2_NO_UTF_CHECK, memory.data.get(),
-                                  memory.context.get());
+    const int found =
+        pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from,
+                    PCRE2_NO_UTF_CHECK, memory.data.get(), memory.context.get());
     if (found == PCRE2_ERROR_NOMATCH) return {std::string_view::npos, std::string_view::npos};
     if (found < 0) {
-      throw std::invalid_argument(fmt::format("regular expression \"{}\" gives up on a text of {} bytes: {}",
-                                              expression_, text.size(), pcre_message(found)));
+      throw std::invalid_argument(
+          fmt::format("regular expression \"{}\" gives up on a text of {} bytes: {}", expression_,
+                      text.size(), pcre_message(found)));
     }
     const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(memory.data.get());
     return {bounds[0], bounds[1]};

@@ -13,7 +13,7 @@ namespace headrace {
 struct Match {
   std::size_t begin = 0;
   std::size_t end = 0;
-  bool is_match = false;   // false: a gap
+  bool is_match = false;  // false: a gap
 };
 
 class Pattern {
@@ -31,7 +31,8 @@ class Pattern {
 std::unique_ptr<Pattern> char_pattern(bool (*accepts)(char32_t));
 /// Each occurrence of a text; an empty one occurs as the empty expression would.
 std::unique_ptr<Pattern> literal_pattern(std::string text);
-/// An Oniguruma expression. Known tokenizer expressions get a hand-written scanner (see scanners.h).
+/// An Oniguruma expression. Known tokenizer expressions get a hand-written scanner (see
+/// scanners.h).
 std::unique_ptr<Pattern> regex_pattern(const std::string& expression);
 /// The same, always through PCRE2.
 std::unique_ptr<Pattern> pcre_pattern(const std::string& expression);

@@ -27,7 +27,7 @@ class Parser {
       out_ = {{.is_text = false, .ids = {named_id(node.at("cls"))}},
               {.is_text = true, .ids = {}},
               {.is_text = false, .ids = {named_id(node.at("sep"))}}};
-    } else if (type != "ByteLevel") {   // which moves offsets alone
+    } else if (type != "ByteLevel") {  // which moves offsets alone
       node.at("type").reject(
           "ByteLevel, TemplateProcessing, BertProcessing, RobertaProcessing, Sequence");
     }
@@ -58,8 +58,7 @@ class Parser {
         if (id.string() != "A") id.reject("\"A\" in the template of a single text");
         out_.push_back({.is_text = true, .ids = {}});
       } else if (members.size() == 1 && members[0].first == "SpecialToken") {
-        out_.push_back({.is_text = false,
-                        .ids = special_ids(node, members[0].second.at("id"))});
+        out_.push_back({.is_text = false, .ids = special_ids(node, members[0].second.at("id"))});
       } else {
         piece.reject("{\"Sequence\": ...} or {\"SpecialToken\": ...}");
       }

@@ -12,12 +12,12 @@ namespace headrace {
 /// What stands in a finished sequence: ids of special tokens, or the text's own ids.
 struct TemplatePiece {
   bool is_text = false;
-  std::vector<TokenId> ids;   // of special tokens; left out without add_special_tokens
+  std::vector<TokenId> ids;  // of special tokens; left out without add_special_tokens
 };
-using SequenceTemplate = std::vector<TemplatePiece>;   // empty: the text alone
+using SequenceTemplate = std::vector<TemplatePiece>;  // empty: the text alone
 
-/// Throws std::invalid_argument naming the node for types and values that are not known, and for ids
-/// that `is_token` denies.
+/// Throws std::invalid_argument naming the node for types and values that are not known, and for
+/// ids that `is_token` denies.
 SequenceTemplate parse_post_processor(const JsonNode& node,
                                       const std::function<bool(std::int64_t)>& is_token);
 

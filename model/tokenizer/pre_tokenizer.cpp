@@ -18,7 +18,7 @@ class Split final : public PreTokenizer {
  public:
   struct Options {
     Delimiter delimiter = Delimiter::kIsolated;
-    bool invert = false;   // gaps are the delimiters
+    bool invert = false;  // gaps are the delimiters
   };
 
   Split(std::unique_ptr<Pattern> pattern, Options options)
@@ -54,10 +54,12 @@ class Split final : public PreTokenizer {
         }
         break;
       case Delimiter::kContiguous:
-        emit_joined(base, matches, out, [](bool delimiter, bool before) { return delimiter == before; });
+        emit_joined(base, matches, out,
+                    [](bool delimiter, bool before) { return delimiter == before; });
         break;
       case Delimiter::kMergedWithPrevious:
-        emit_joined(base, matches, out, [](bool delimiter, bool before) { return delimiter && !before; });
+        emit_joined(base, matches, out,
+                    [](bool delimiter, bool before) { return delimiter && !before; });
         break;
       case Delimiter::kMergedWithNext:
         emit_merged_with_next(base, matches, out);
@@ -90,12 +92,12 @@ class Split final : public PreTokenizer {
                              std::vector<Words::Span>& out) const {
     bool behind = false;
     bool has_piece = false;
-    std::size_t piece = matches.size();   // index of the piece last begun
+    std::size_t piece = matches.size();  // index of the piece last begun
     for (std::size_t i = matches.size(); i-- > 0;) {
       const bool delimiter = is_delimiter(matches[i]);
       if (delimiter && !behind && has_piece) {
         matches[piece].begin = matches[i].begin;
-        matches[i].end = matches[i].begin;   // nothing of its own is left
+        matches[i].end = matches[i].begin;  // nothing of its own is left
       } else {
         piece = i;
         has_piece = true;
@@ -135,8 +137,9 @@ class Metaspace final : public PreTokenizer {
   void apply(Words& words) const override {
     rewrite_words(words, [&](Words::Span span, std::string& out) {
       const std::string_view word = words.word(span);
-      const bool wanted = prepend_ == Prepend::kAlways ||
-                          (prepend_ == Prepend::kFirst && span.begin == 0 && words.segment.at_start);
+      const bool wanted =
+          prepend_ == Prepend::kAlways ||
+          (prepend_ == Prepend::kFirst && span.begin == 0 && words.segment.at_start);
       if (wanted && !word.starts_with(' ') && !word.starts_with(replacement_)) out += replacement_;
       for (const char c : word) {
         if (c == ' ') {
@@ -288,8 +291,7 @@ class Parser {
       scheme->reject("always, first, never");
     }
     const auto add_prefix_space = node.find("add_prefix_space");
-    if (add_prefix_space && !add_prefix_space->boolean() &&
-        prepend != Metaspace::Prepend::kNever) {
+    if (add_prefix_space && !add_prefix_space->boolean() && prepend != Metaspace::Prepend::kNever) {
       add_prefix_space->reject("true, or no value, beside a prepend_scheme other than never");
     }
     add(std::make_unique<Metaspace>(character, prepend));
@@ -299,12 +301,14 @@ class Parser {
   }
 
   PreTokenizers out_;
-  std::vector<std::size_t> respells_;   // indices of the steps that respell bytes
+  std::vector<std::size_t> respells_;  // indices of the steps that respell bytes
 };
 
 }  // namespace
 
-PreTokenizers parse_pre_tokenizer(const JsonNode& node) { return Parser().run(node); }
+PreTokenizers parse_pre_tokenizer(const JsonNode& node) {
+  return Parser().run(node);
+}
 
 void pre_tokenize(const PreTokenizers& pre_tokenizers, Words& words) {
   words.reset();

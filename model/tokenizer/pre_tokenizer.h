@@ -20,10 +20,10 @@ struct Words {
     std::size_t end = 0;
   };
   Segment segment;
-  std::vector<Span> spans;     // in order; what lies between them is dropped
-  std::vector<Span> next;      // where a step writes its spans
+  std::vector<Span> spans;  // in order; what lies between them is dropped
+  std::vector<Span> next;   // where a step writes its spans
   std::vector<Match> matches;
-  std::string text;            // where a step writes a changed text
+  std::string text;  // where a step writes a changed text
 
   std::string_view word(Span span) const {
     return std::string_view(segment.text).substr(span.begin, span.end - span.begin);
@@ -45,7 +45,7 @@ class PreTokenizer {
 };
 
 struct PreTokenizers {
-  std::vector<std::unique_ptr<const PreTokenizer>> steps;   // a Sequence is flattened into them
+  std::vector<std::unique_ptr<const PreTokenizer>> steps;  // a Sequence is flattened into them
   /// The last step of a byte-level tokenizer respells bytes as characters. It is left out, and the
   /// model takes the words as bytes.
   bool words_are_bytes = false;

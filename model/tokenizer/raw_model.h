@@ -10,17 +10,18 @@
 
 namespace headrace {
 
-/// Texts one after the other in one buffer: a large vocabulary is not a large number of allocations.
+/// Texts one after the other in one buffer: a large vocabulary is not a large number of
+/// allocations.
 struct RawVocabulary {
   struct Entry {
     std::size_t offset = 0;
     std::size_t size = 0;
     std::int64_t id = 0;
-    double score = 0.0;   // of a list of [text, score]
+    double score = 0.0;  // of a list of [text, score]
   };
   std::string text;
   std::vector<Entry> entries;
-  bool is_list = false;   // ids are positions; the same text may stand twice
+  bool is_list = false;  // ids are positions; the same text may stand twice
 
   std::string_view token(const Entry& entry) const {
     return std::string_view(text).substr(entry.offset, entry.size);

@@ -20,8 +20,8 @@ const std::string_view kO200kExpression =
 
 namespace {
 
-constexpr std::uint32_t kUpperLike = bits(Category::kLu) | bits(Category::kLt) |
-                                     bits(Category::kLm) | bits(Category::kLo) | kMark;
+constexpr std::uint32_t kUpperLike =
+    bits(Category::kLu) | bits(Category::kLt) | bits(Category::kLm) | bits(Category::kLo) | kMark;
 constexpr std::uint32_t kLowerLike =
     bits(Category::kLl) | bits(Category::kLm) | bits(Category::kLo) | kMark;
 
@@ -84,8 +84,8 @@ std::size_t caseless_contraction(const View& text, std::size_t i) {
   return two ? i + 3 : i;
 }
 
-// \s+(?!\S)|\s+ at a run of spaces: all of it at the end of the text; otherwise the last one is left
-// to the word behind, unless it is the only one.
+// \s+(?!\S)|\s+ at a run of spaces: all of it at the end of the text; otherwise the last one is
+// left to the word behind, unless it is the only one.
 std::size_t spaces(std::string_view text, std::size_t begin, std::size_t end) {
   if (end == text.size()) return end;
   const std::size_t last = previous_char(text, end);
@@ -165,8 +165,8 @@ std::size_t scan_o200k(std::string_view whole, std::size_t begin) {
   const std::size_t led = text.after(begin);
   for (const bool capitalized : {true, false}) {
     for (const std::size_t first : {has_lead ? led : begin, begin}) {
-      const std::size_t end = capitalized ? capitalized_word(whole, text, first)
-                                          : text.run(first, kUpperLike);
+      const std::size_t end =
+          capitalized ? capitalized_word(whole, text, first) : text.run(first, kUpperLike);
       if (end != first) return caseless_contraction(text, end);
     }
   }

@@ -33,7 +33,9 @@ inline std::uint64_t hash_text(std::string_view text, std::uint64_t seed = 0) {
     std::memcpy(&high, p + left - 4, 4);
     tail = static_cast<std::uint64_t>(high) << 32 | low;
   } else if (left > 0) {
-    const auto at = [p](std::size_t i) { return static_cast<std::uint64_t>(static_cast<unsigned char>(p[i])); };
+    const auto at = [p](std::size_t i) {
+      return static_cast<std::uint64_t>(static_cast<unsigned char>(p[i]));
+    };
     tail = at(0) << 16 | at(left / 2) << 8 | at(left - 1);
   }
   return mix_product(mix_product(hash ^ tail, kSecond) ^ kFirst, kSecond);

@@ -7,6 +7,8 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -23,14 +25,14 @@ namespace headrace {
 
 /// What a file says; each reader fills one of these.
 struct TokenizerParts {
-  std::shared_ptr<const Vocabulary> vocabulary;   // the model's own tokens
+  std::shared_ptr<const Vocabulary> vocabulary;  // the model's own tokens
   std::unique_ptr<const WordModel> model;
   std::vector<AddedToken> added;
   Normalizers normalizers;
   PreTokenizers pre_tokenizers;
   SequenceTemplate sequence_template;
   Decoder decoder;
-  std::vector<std::pair<std::string, std::string>> special_texts;   // role ("bos_token"), text
+  std::vector<std::pair<std::string, std::string>> special_texts;  // role ("bos_token"), text
   std::vector<Tokenizer::NamedTemplate> chat_templates;
   std::string fingerprint;
 };
@@ -51,7 +53,9 @@ class TextTokenizer final : public Tokenizer {
   std::optional<TokenId> bos_id() const override;
   std::optional<TokenId> eos_id() const override;
   std::string special_text(std::string_view role) const override;
-  const std::vector<NamedTemplate>& chat_templates() const override { return parts_.chat_templates; }
+  const std::vector<NamedTemplate>& chat_templates() const override {
+    return parts_.chat_templates;
+  }
   std::string fingerprint() const override { return parts_.fingerprint; }
 
  private:
@@ -70,9 +74,10 @@ class TextTokenizer final : public Tokenizer {
   void give_back(std::unique_ptr<Memory> memory) const;
 
   TokenizerParts parts_;
-  AddedTokenFinder raw_finder_;          // in the text as it comes
-  AddedTokenFinder normalized_finder_;   // in the normalized text
-  std::vector<std::int32_t> added_by_id_;   // index into parts_.added, -1 for the model's tokens
+  AddedTokenFinder raw_finder_;         // in the text as it comes
+  AddedTokenFinder normalized_finder_;  // in the normalized text
+  std::unordered_map<std::string_view, TokenId> added_by_content_;
+  std::vector<std::int32_t> added_by_id_;  // index into parts_.added, -1 for the model's tokens
 
   // Working memory, word cache included, goes from call to call, not from word to word: one lock a
   // call, and as many caches as threads encode at once.

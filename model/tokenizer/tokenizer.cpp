@@ -18,9 +18,9 @@ std::shared_ptr<const Tokenizer> Tokenizer::load(const std::filesystem::path& mo
   if (model.extension() == ".gguf" && std::filesystem::is_regular_file(model)) {
     return std::make_shared<TextTokenizer>(read_gguf_tokenizer(model));
   }
-  throw std::invalid_argument(fmt::format(
-      "{}: no tokenizer; accepted: a directory with tokenizer.json, or a .gguf file",
-      model.string()));
+  throw std::invalid_argument(
+      fmt::format("{}: no tokenizer; accepted: a directory with tokenizer.json, or a .gguf file",
+                  model.string()));
 }
 
 IncrementalDecoder::IncrementalDecoder(std::shared_ptr<const Tokenizer> tokenizer,

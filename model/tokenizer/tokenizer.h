@@ -15,17 +15,17 @@
 namespace headrace {
 
 struct EncodeOptions {
-  bool add_special_tokens = true;   // the post-processor's (BOS, EOS)
+  bool add_special_tokens = true;  // the post-processor's (BOS, EOS)
 };
 
 struct DecodeOptions {
   bool skip_special_tokens = false;
 };
 
-/// Text of a growing sequence of ids, piece by piece. What push() and finish() return, concatenated, is
-/// what decode() gives for the whole sequence: text is held back while it could still change (an
-/// unfinished UTF-8 character, a decoder that looks ahead). Never cuts a character; constant time a
-/// token. The tokenizer must outlive it.
+/// Text of a growing sequence of ids, piece by piece. What push() and finish() return,
+/// concatenated, is what decode() gives for the whole sequence: text is held back while it could
+/// still change (an unfinished UTF-8 character, a decoder that looks ahead). Never cuts a
+/// character; constant time a token. The tokenizer must outlive it.
 class TextStream {
  public:
   TextStream() = default;
@@ -49,8 +49,8 @@ class Tokenizer {
   /// for text that is not UTF-8. Linear in the length of the text.
   virtual std::vector<TokenId> encode(std::string_view text, EncodeOptions options = {}) const = 0;
 
-  /// Always valid UTF-8; bytes that make no character become U+FFFD. Ids outside the vocabulary throw
-  /// std::invalid_argument.
+  /// Always valid UTF-8; bytes that make no character become U+FFFD. Ids outside the vocabulary
+  /// throw std::invalid_argument.
   virtual std::string decode(std::span<const TokenId> ids, DecodeOptions options = {}) const = 0;
 
   virtual std::unique_ptr<TextStream> open_stream(DecodeOptions options = {}) const = 0;
@@ -65,7 +65,8 @@ class Tokenizer {
   virtual std::optional<TokenId> bos_id() const = 0;
   virtual std::optional<TokenId> eos_id() const = 0;
 
-  /// The texts that chat templates see as bos_token, eos_token, unk_token, pad_token; empty if absent.
+  /// The texts that chat templates see as bos_token, eos_token, unk_token, pad_token; empty if
+  /// absent.
   virtual std::string special_text(std::string_view role) const = 0;
 
   /// The model's own chat templates: name ("default" for the only one) and Jinja source.

@@ -88,9 +88,9 @@ class Reader {
         file_.name, file_.vocabulary.entries.size()));
   }
   [[noreturn]] void fail_merges() const {
-    throw std::invalid_argument(fmt::format(
-        "{}: model.merges, entry {}: accepted: \"left right\" or [\"left\", \"right\"]", file_.name,
-        file_.merges.entries.size()));
+    throw std::invalid_argument(
+        fmt::format("{}: model.merges, entry {}: accepted: \"left right\" or [\"left\", \"right\"]",
+                    file_.name, file_.merges.entries.size()));
   }
 
   bool value(json x) {
@@ -148,8 +148,8 @@ class Reader {
       if (target_ == Target::kTree) open_.push_back(place(std::move(container)));
     } else {
       // Inside of a vocabulary or of merges only the inner lists of two are allowed.
-      const bool is_inner_list = is_array && depth() == 3 &&
-                                 (target_ == Target::kMerges || file_.vocabulary.is_list);
+      const bool is_inner_list =
+          is_array && depth() == 3 && (target_ == Target::kMerges || file_.vocabulary.is_list);
       if (!is_inner_list && target_ == Target::kVocabulary) fail_vocabulary();
       if (!is_inner_list) fail_merges();
     }
@@ -198,8 +198,8 @@ class Reader {
 
   TokenizerJsonFile& file_;
   Target target_ = Target::kTree;
-  std::vector<std::string> keys_;   // of every open container, outermost first
-  std::vector<json*> open_;         // the open containers of the tree
+  std::vector<std::string> keys_;  // of every open container, outermost first
+  std::vector<json*> open_;        // the open containers of the tree
   std::string text_;
   bool have_text_ = false;
   std::optional<double> score_;
@@ -218,8 +218,8 @@ std::string read_file(const std::filesystem::path& path) {
   std::string content(size, '\0');
   stream.read(content.data(), static_cast<std::streamsize>(size));
   if (static_cast<std::uintmax_t>(stream.gcount()) != size) {
-    throw std::invalid_argument(fmt::format("{}: ends after {} of {} bytes", path.string(),
-                                            stream.gcount(), size));
+    throw std::invalid_argument(
+        fmt::format("{}: ends after {} of {} bytes", path.string(), stream.gcount(), size));
   }
   return content;
 }
@@ -234,6 +234,8 @@ TokenizerJsonFile read_tokenizer_json(const std::filesystem::path& path) {
   return file;
 }
 
-json read_json(const std::filesystem::path& path) { return read_tokenizer_json(path).tree; }
+json read_json(const std::filesystem::path& path) {
+  return read_tokenizer_json(path).tree;
+}
 
 }  // namespace headrace

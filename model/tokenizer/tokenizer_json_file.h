@@ -10,18 +10,19 @@
 
 namespace headrace {
 
+// NOLINTNEXTLINE(bugprone-exception-escape): the JSON tree's own moves check its invariants.
 struct TokenizerJsonFile {
-  std::string name;        // for messages
-  std::size_t bytes = 0;   // size of the file
-  nlohmann::json tree;     // without model.vocab and model.merges
+  std::string name;       // for messages
+  std::size_t bytes = 0;  // size of the file
+  nlohmann::json tree;    // without model.vocab and model.merges
   RawVocabulary vocabulary;
   RawMerges merges;
   bool has_vocabulary = false;
   bool has_merges = false;
 };
 
-/// Throws std::invalid_argument naming the file and the place for what is not JSON, nests deeper than
-/// 64 levels, or has a vocabulary or merges of another form.
+/// Throws std::invalid_argument naming the file and the place for what is not JSON, nests deeper
+/// than 64 levels, or has a vocabulary or merges of another form.
 TokenizerJsonFile read_tokenizer_json(const std::filesystem::path& path);
 
 /// A whole file; std::invalid_argument where it cannot be read.

@@ -29,7 +29,9 @@ bool contains(std::span<const CodeRange> ranges, char32_t c) {
   return next != ranges.begin() && c <= std::prev(next)->last;
 }
 
-bool is_control_space(char32_t c) { return (c >= 0x09 && c <= 0x0D) || c == 0x85; }
+bool is_control_space(char32_t c) {
+  return (c >= 0x09 && c <= 0x0D) || c == 0x85;
+}
 
 std::unique_ptr<CategoryTable> build_category_table() {
   auto table = std::make_unique<CategoryTable>();
@@ -67,7 +69,9 @@ bool is_ascii(std::string_view text) {
                      [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
-int combining_class(std::int32_t c) { return utf8proc_get_property(c)->combining_class; }
+int combining_class(std::int32_t c) {
+  return utf8proc_get_property(c)->combining_class;
+}
 
 // Marks into canonical order. A stable sort of each run, not utf8proc's own exchange of neighbours,
 // whose time grows with the square of a run.
@@ -191,9 +195,13 @@ const CategoryTable& category_table() {
   return *table;
 }
 
-bool is_space(char32_t c) { return is_any(c, kSpace); }
+bool is_space(char32_t c) {
+  return is_any(c, kSpace);
+}
 
-bool is_numeric(char32_t c) { return is_any(c, kNumber) || contains(kRustNumericExtra, c); }
+bool is_numeric(char32_t c) {
+  return is_any(c, kNumber) || contains(kRustNumericExtra, c);
+}
 
 bool is_punctuation(char32_t c) {
   if (c < 0x80) return c > 0x20 && c < 0x7F && !is_any(c, kLetter | kNumber);
@@ -209,7 +217,9 @@ bool is_regex_word(char32_t c) {
   return (is_any(c, kWord) && !contains(kRegexWordMissing, c)) || contains(kRegexWordExtra, c);
 }
 
-std::span<const CodeRange> newer_than_pcre() { return kNewerThanPcre; }
+std::span<const CodeRange> newer_than_pcre() {
+  return kNewerThanPcre;
+}
 
 bool is_stripped_mark(char32_t c) {
   return (is_any(c, kMark) && !contains(kStrippedMissing, c)) || contains(kStrippedExtra, c);
@@ -252,7 +262,9 @@ std::string normalize(std::string_view text, NormalForm form) {
   return out;
 }
 
-char32_t byte_to_char(unsigned char byte) { return kByteAlphabet.chars[byte]; }
+char32_t byte_to_char(unsigned char byte) {
+  return kByteAlphabet.chars[byte];
+}
 
 int char_to_byte(char32_t c) {
   return c < kByteAlphabet.bytes.size() ? kByteAlphabet.bytes[c] : -1;

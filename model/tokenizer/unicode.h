@@ -54,32 +54,60 @@ void append_utf8(std::string& out, char32_t c);
 /// Length of the longest well-formed or still completable start of bytes: what is needed to replace
 /// ill-formed UTF-8 by U+FFFD once for each maximal subpart.
 struct Utf8Prefix {
-  std::size_t size = 0;   // bytes it covers; at least 1 unless bytes is empty
-  bool valid = false;     // one whole character
-  bool complete = true;   // false: bytes end inside what could still become a character
+  std::size_t size = 0;  // bytes it covers; at least 1 unless bytes is empty
+  bool valid = false;    // one whole character
+  bool complete = true;  // false: bytes end inside what could still become a character
 };
 Utf8Prefix utf8_prefix(std::string_view bytes);
 
 // General categories, in the order of the tables, and one more for white space among the controls.
 enum class Category : std::uint8_t {
-  kCn, kLu, kLl, kLt, kLm, kLo, kMn, kMc, kMe, kNd, kNl, kNo, kPc, kPd, kPs, kPe, kPi, kPf, kPo,
-  kSm, kSc, kSk, kSo, kZs, kZl, kZp, kCc, kCf, kCs, kCo, kControlSpace
+  kCn,
+  kLu,
+  kLl,
+  kLt,
+  kLm,
+  kLo,
+  kMn,
+  kMc,
+  kMe,
+  kNd,
+  kNl,
+  kNo,
+  kPc,
+  kPd,
+  kPs,
+  kPe,
+  kPi,
+  kPf,
+  kPo,
+  kSm,
+  kSc,
+  kSk,
+  kSo,
+  kZs,
+  kZl,
+  kZp,
+  kCc,
+  kCf,
+  kCs,
+  kCo,
+  kControlSpace
 };
 
-constexpr std::uint32_t bits(Category c) { return std::uint32_t{1} << static_cast<int>(c); }
+constexpr std::uint32_t bits(Category c) {
+  return std::uint32_t{1} << static_cast<int>(c);
+}
 
 constexpr std::uint32_t kLetter = bits(Category::kLu) | bits(Category::kLl) | bits(Category::kLt) |
                                   bits(Category::kLm) | bits(Category::kLo);
-constexpr std::uint32_t kMark =
-    bits(Category::kMn) | bits(Category::kMc) | bits(Category::kMe);
-constexpr std::uint32_t kNumber =
-    bits(Category::kNd) | bits(Category::kNl) | bits(Category::kNo);
-constexpr std::uint32_t kPunctuation = bits(Category::kPc) | bits(Category::kPd) |
-                                       bits(Category::kPs) | bits(Category::kPe) |
-                                       bits(Category::kPi) | bits(Category::kPf) |
-                                       bits(Category::kPo);
-constexpr std::uint32_t kSpace = bits(Category::kZs) | bits(Category::kZl) | bits(Category::kZp) |
-                                 bits(Category::kControlSpace);
+constexpr std::uint32_t kMark = bits(Category::kMn) | bits(Category::kMc) | bits(Category::kMe);
+constexpr std::uint32_t kNumber = bits(Category::kNd) | bits(Category::kNl) | bits(Category::kNo);
+constexpr std::uint32_t kPunctuation =
+    bits(Category::kPc) | bits(Category::kPd) | bits(Category::kPs) | bits(Category::kPe) |
+    bits(Category::kPi) | bits(Category::kPf) | bits(Category::kPo);
+constexpr std::uint32_t kSpace =
+    bits(Category::kZs) | bits(Category::kZl) | bits(Category::kZp) | bits(Category::kControlSpace);
 
 /// The category of every code point, one byte each.
 using CategoryTable = std::array<std::uint8_t, 0x110000>;
@@ -90,11 +118,11 @@ inline bool is_any(char32_t c, std::uint32_t categories) {
   return (categories >> category_table()[c] & 1U) != 0;
 }
 
-bool is_space(char32_t c);        // White_Space
-bool is_numeric(char32_t c);      // for the digits pre-tokenizer
-bool is_punctuation(char32_t c);  // for the punctuation and BERT pre-tokenizers
-bool is_word(char32_t c);         // \w of the whitespace pre-tokenizer and of single-word tokens
-bool is_regex_word(char32_t c);   // \w of the regular expressions
+bool is_space(char32_t c);          // White_Space
+bool is_numeric(char32_t c);        // for the digits pre-tokenizer
+bool is_punctuation(char32_t c);    // for the punctuation and BERT pre-tokenizers
+bool is_word(char32_t c);           // \w of the whitespace pre-tokenizer and of single-word tokens
+bool is_regex_word(char32_t c);     // \w of the regular expressions
 bool is_stripped_mark(char32_t c);  // what StripAccents removes
 
 struct CodeRange {

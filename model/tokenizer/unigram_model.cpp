@@ -11,7 +11,7 @@
 namespace headrace {
 namespace {
 
-constexpr double kUnkPenalty = 10.0;   // SentencePiece's: below the worst score by this
+constexpr double kUnkPenalty = 10.0;  // SentencePiece's: below the worst score by this
 
 }  // namespace
 
@@ -104,10 +104,10 @@ void UnigramModel::append_piece(std::string_view piece, std::vector<TokenId>& ou
     out.push_back(id);
     return;
   }
-  const bool as_bytes = options_.byte_fallback &&
-                        std::all_of(piece.begin(), piece.end(), [this](char byte) {
-                          return fallback_[static_cast<unsigned char>(byte)] >= 0;
-                        });
+  const bool as_bytes =
+      options_.byte_fallback && std::all_of(piece.begin(), piece.end(), [this](char byte) {
+        return fallback_[static_cast<unsigned char>(byte)] >= 0;
+      });
   if (as_bytes) {
     for (const char byte : piece) out.push_back(fallback_[static_cast<unsigned char>(byte)]);
   } else {

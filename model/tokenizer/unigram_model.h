@@ -16,7 +16,7 @@ class UnigramModel final : public WordModel {
  public:
   struct Options {
     std::optional<TokenId> unk_id;
-    bool byte_fallback = false;   // an unknown stretch becomes <0xNN> where these exist
+    bool byte_fallback = false;  // an unknown stretch becomes <0xNN> where these exist
   };
 
   /// scores: by id.

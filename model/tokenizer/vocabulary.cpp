@@ -31,9 +31,8 @@ void Vocabulary::add(std::string_view token, std::int64_t id, std::string_view s
   const auto index = static_cast<std::size_t>(id);
   if (index >= spans_.size()) spans_.resize(index + 1);
   if (spans_[index].offset != kAbsent) {
-    throw std::invalid_argument(
-        fmt::format("{}: \"{}\" and \"{}\" have the same id {}", source,
-                    this->token(static_cast<TokenId>(id)), token, id));
+    throw std::invalid_argument(fmt::format("{}: \"{}\" and \"{}\" have the same id {}", source,
+                                            this->token(static_cast<TokenId>(id)), token, id));
   }
   if (text_.size() + token.size() >= kAbsent) {
     throw std::invalid_argument(fmt::format("{}: a vocabulary of 4 GiB or more", source));

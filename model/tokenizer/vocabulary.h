@@ -14,8 +14,8 @@ namespace headrace {
 
 class Vocabulary {
  public:
-  /// Ids below this limit are accepted. It follows the size of the file, so that a short file cannot
-  /// ask for much memory by one large id.
+  /// Ids below this limit are accepted. It follows the size of the file, so that a short file
+  /// cannot ask for much memory by one large id.
   explicit Vocabulary(std::int64_t id_limit) : id_limit_(id_limit) {}
 
   /// All entries of a file; `source` is named in complaints: negative or too large ids, ids given
@@ -55,8 +55,8 @@ class Vocabulary {
   std::int64_t id_limit_;
   std::int64_t count_ = 0;
   std::string text_;
-  std::vector<Span> spans_;       // by id
-  std::vector<TokenId> slots_;    // open addressing, a power of two, at most half full; -1 is free
+  std::vector<Span> spans_;     // by id
+  std::vector<TokenId> slots_;  // open addressing, a power of two, at most half full; -1 is free
 };
 
 }  // namespace headrace

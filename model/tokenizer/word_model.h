@@ -14,7 +14,8 @@
 
 namespace headrace {
 
-/// Ids of short words met before. Direct-mapped, so its memory is fixed and a lookup is one compare.
+/// Ids of short words met before. Direct-mapped, so its memory is fixed and a lookup is one
+/// compare.
 class WordCache {
  public:
   WordCache() : entries_(new Entry[kEntries]) {}
@@ -23,7 +24,8 @@ class WordCache {
   bool find(std::string_view word, std::vector<TokenId>& out) const {
     if (word.size() > kLongestWord) return false;
     const Entry& entry = entries_[slot_of(word)];
-    if (entry.size != word.size() || std::memcmp(entry.word.data(), word.data(), word.size()) != 0) {
+    if (entry.size != word.size() ||
+        std::memcmp(entry.word.data(), word.data(), word.size()) != 0) {
       return false;
     }
     out.insert(out.end(), entry.ids.begin(), entry.ids.begin() + entry.num_ids);
@@ -40,12 +42,12 @@ class WordCache {
   }
 
  private:
-  static constexpr std::size_t kEntries = std::size_t{1} << 14;   // of 128 bytes: 2 MiB
+  static constexpr std::size_t kEntries = std::size_t{1} << 14;  // of 128 bytes: 2 MiB
   static constexpr std::size_t kLongestWord = 62;
   static constexpr std::size_t kMostIds = 16;
   // Two cache lines: the word, and its ids.
   struct alignas(64) Entry {
-    std::uint8_t size = 0;   // 0: free
+    std::uint8_t size = 0;  // 0: free
     std::uint8_t num_ids = 0;
     std::array<char, kLongestWord> word;
     std::array<TokenId, kMostIds> ids;
@@ -59,14 +61,14 @@ class WordCache {
 /// Working memory of one encode call; reused by later calls.
 struct WordMemory {
   struct Symbol {
-    TokenId id = -1;   // -1: joined to the left
+    TokenId id = -1;  // -1: joined to the left
     std::int32_t previous = -1;
     std::int32_t next = -1;
   };
 
   struct BestEnd {
     double score = 0.0;
-    std::int64_t start = -1;   // -1: not reached
+    std::int64_t start = -1;  // -1: not reached
     TokenId id = -1;
   };
 

@@ -66,8 +66,8 @@ TEST(Pattern, ExpressionsMeanWhatOnigurumaMeansByThem) {
 }
 
 TEST(Pattern, WhatPcreCannotExpressIsRefused) {
-  for (const char* expression : {"[[a]b]", "[a&&b]", "[a", "(a", R"(\p{Nonsense})", R"(\p{L)", R"(\)",
-                                 "(?s:a)", R"(\u12)", R"(\C)", "a**b(", "[z-a]"}) {
+  for (const char* expression : {"[[a]b]", "[a&&b]", "[a", "(a", R"(\p{Nonsense})", R"(\p{L)",
+                                 R"(\)", "(?s:a)", R"(\u12)", R"(\C)", "a**b(", "[z-a]"}) {
     EXPECT_THROW(pcre_pattern(expression), std::invalid_argument) << expression;
   }
 }
@@ -143,9 +143,12 @@ TEST_P(Scanners, CutTextsAroundEveryCharacterAsPcreDoes) {
 
 TEST_P(Scanners, CutRandomTextsAsPcreDoes) {
   const std::vector<std::string> atoms = {
-      "'", "s",  "S",  "l",  "L",  "re", "VE", "a",  "B",  "é",      "É",      "ǅ",      "ʰ",  "中",
-      "1", "²",  "Ⅷ", "٣",  " ",  " ",  "\n", "\r", "\t", "\u3000", "\u0085", "\u0301", "ſ",  "-",
-      "/", "\\", "!",  "。", "😀", "_",  "\0", "ß",  "the", "\u200d", "\u180e", "'t",     "\r\n", "K"};
+      "'",  "s",   "S",      "l",      "L",      "re",   "VE",
+      "a",  "B",   "é",      "É",      "ǅ",      "ʰ",    "中",
+      "1",  "²",   "Ⅷ",      "٣",      " ",      " ",    "\n",
+      "\r", "\t",  "\u3000", "\u0085", "\u0301", "ſ",    "-",
+      "/",  "\\",  "!",      "。",     "😀",      "_",    std::string(1, '\0'),
+      "ß",  "the", "\u200d", "\u180e", "'t",     "\r\n", "K"};
   std::mt19937 random(7);
   for (int i = 0; i < 20000; ++i) {
     std::string text;
@@ -157,7 +160,9 @@ TEST_P(Scanners, CutRandomTextsAsPcreDoes) {
 INSTANTIATE_TEST_SUITE_P(Known, Scanners,
                          testing::Values(kGpt2Expression, kLlama3Expression, kQwen2Expression,
                                          kQwen35Expression, kO200kExpression),
-                         [](const auto& info) { return "Expression" + std::to_string(info.index); });
+                         [](const auto& instance) {
+                           return "Expression" + std::to_string(instance.index);
+                         });
 
 TEST(Scanners, AreChosenByTheExactExpression) {
   EXPECT_NE(find_scanner(kGpt2Expression), nullptr);

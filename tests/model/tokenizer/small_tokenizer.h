@@ -11,7 +11,7 @@
 namespace headrace {
 
 inline nlohmann::json added_token(int id, const std::string& content, bool special) {
-  return {{"id", id},         {"content", content}, {"single_word", false}, {"lstrip", false},
+  return {{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
           {"rstrip", false}, {"normalized", false}, {"special", special}};
 }
 
@@ -38,7 +38,9 @@ inline nlohmann::json small_tokenizer() {
 
 class TokenizerDirectory {
  public:
-  explicit TokenizerDirectory(const nlohmann::json& tokenizer) { write("tokenizer.json", tokenizer.dump()); }
+  explicit TokenizerDirectory(const nlohmann::json& tokenizer) {
+    write("tokenizer.json", tokenizer.dump());
+  }
   explicit TokenizerDirectory(const std::string& bytes) { write("tokenizer.json", bytes); }
 
   void write(const std::string& name, const std::string& bytes) const {

@@ -49,7 +49,9 @@ json shortened(const std::string& text) {
   return {text.size(), fnv(reinterpret_cast<const unsigned char*>(text.data()), text.size())};
 }
 
-json or_else(const json& value, const json& otherwise) { return value.is_null() ? otherwise : value; }
+json or_else(const json& value, const json& otherwise) {
+  return value.is_null() ? otherwise : value;
+}
 
 std::string decode_piecewise(const std::shared_ptr<const Tokenizer>& tokenizer,
                              const std::vector<TokenId>& ids, DecodeOptions options) {
@@ -60,11 +62,13 @@ std::string decode_piecewise(const std::shared_ptr<const Tokenizer>& tokenizer,
 }
 
 struct Golden {
-  std::string tokenizer;   // directory or .gguf file under kData
-  std::string expected;    // directory with expected.json
+  std::string tokenizer;  // directory or .gguf file under kData
+  std::string expected;   // directory with expected.json
 };
 
-std::ostream& operator<<(std::ostream& out, const Golden& golden) { return out << golden.tokenizer; }
+std::ostream& operator<<(std::ostream& out, const Golden& golden) {
+  return out << golden.tokenizer;
+}
 
 class TokenizerGolden : public testing::TestWithParam<Golden> {
  protected:
@@ -90,7 +94,8 @@ TEST_P(TokenizerGolden, EncodesAndDecodesEveryTextAsTheLibraryDoes) {
     EXPECT_EQ(shortened(decoded), or_else(entry[2], shortened(text))) << texts[i];
     EXPECT_EQ(shortened(skipped), or_else(entry[3], shortened(decoded))) << texts[i];
     EXPECT_EQ(decode_piecewise(tokenizer_, plain, {}), decoded) << texts[i];
-    EXPECT_EQ(decode_piecewise(tokenizer_, ids, {.skip_special_tokens = true}), skipped) << texts[i];
+    EXPECT_EQ(decode_piecewise(tokenizer_, ids, {.skip_special_tokens = true}), skipped)
+        << texts[i];
   }
 }
 
@@ -108,11 +113,12 @@ TEST_P(TokenizerGolden, DecodesRandomIdsAsTheLibraryDoes) {
 
 std::vector<Golden> goldens() {
   std::vector<Golden> goldens;
-  for (const char* name :
-       {"gpt2", "roberta", "smollm", "llama3", "qwen2", "qwen35", "o200k", "tekken", "cl100k",
-        "deepseek_v3", "deepseek_coder", "falcon", "llama2", "mistral", "gemma", "metaspace_split",
-        "never_prefix", "unigram", "unigram_bytes", "flags", "behaviors", "bert",
-        "byte_normalizer"}) {
+  for (const char* name : {"gpt2",         "roberta",     "smollm",         "llama3",
+                           "qwen2",        "qwen35",      "o200k",          "tekken",
+                           "cl100k",       "deepseek_v3", "deepseek_coder", "falcon",
+                           "llama2",       "mistral",     "gemma",          "metaspace_split",
+                           "never_prefix", "unigram",     "unigram_bytes",  "flags",
+                           "behaviors",    "bert",        "byte_normalizer"}) {
     goldens.push_back({.tokenizer = name, .expected = name});
   }
   for (const char* name : {"smollm", "llama3", "qwen2", "deepseek_v3", "deepseek_coder", "o200k",

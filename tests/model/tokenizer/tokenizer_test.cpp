@@ -48,8 +48,9 @@ TEST(Tokenizer, AnswersForIdsAndTokens) {
 
 TEST(Tokenizer, TextThatIsNotUtf8IsRefusedByItsFirstBadByte) {
   const auto tokenizer = golden("gpt2");
-  for (const std::string bad : {"\x80", "ab\xFF", "\xC3", "\xED\xA0\x80", "\xED\xBF\xBF", "\xC0\x80",
-                                "\xF4\x90\x80\x80", "\xF0\x80\x80\x80", "\xE2\x82", "x\xF8\x88\x80\x80\x80"}) {
+  for (const std::string bad :
+       {"\x80", "ab\xFF", "\xC3", "\xED\xA0\x80", "\xED\xBF\xBF", "\xC0\x80", "\xF4\x90\x80\x80",
+        "\xF0\x80\x80\x80", "\xE2\x82", "x\xF8\x88\x80\x80\x80"}) {
     EXPECT_THROW(tokenizer->encode(bad), std::invalid_argument);
   }
   try {
@@ -75,6 +76,7 @@ TEST(Tokenizer, ManyThreadsEncodeTheSameIds) {
   const Ids expected = tokenizer->encode(text);
   std::vector<Ids> results(8);
   std::vector<std::thread> threads;
+  threads.reserve(results.size());
   for (Ids& result : results) {
     threads.emplace_back([&] {
       for (int i = 0; i < 5; ++i) result = tokenizer->encode(text);
@@ -92,13 +94,16 @@ TEST(Tokenizer, WordsEncodeTheSameAgainAfterManyOthers) {
   std::vector<Ids> ids;
   for (int i = 0; i < 60000; ++i) {
     std::string word;
-    for (std::size_t n = 1 + random() % 9; n > 0; --n) word += static_cast<char>('a' + random() % 6);
+    for (std::size_t n = 1 + random() % 9; n > 0; --n)
+      word += static_cast<char>('a' + random() % 6);
     words.push_back(word);
     ids.push_back(tokenizer->encode(word));
   }
   for (std::size_t i = 0; i < words.size(); i += 7) {
     ASSERT_EQ(tokenizer->encode(words[i]), ids[i]) << words[i];
-    if (i % 700 == 0) ASSERT_EQ(golden("gpt2")->encode(words[i]), ids[i]) << words[i];
+    if (i % 700 == 0) {
+      ASSERT_EQ(golden("gpt2")->encode(words[i]), ids[i]) << words[i];
+    }
   }
 }
 
@@ -148,7 +153,7 @@ TEST(IncrementalDecoder, HoldsBackAnUnfinishedCharacterOnly) {
     EXPECT_TRUE(piece.empty() || (static_cast<unsigned char>(piece[0]) & 0xC0) != 0x80);
     text += piece;
   }
-  EXPECT_EQ(text, "é😀x");   // nothing is left for the end
+  EXPECT_EQ(text, "é😀x");  // nothing is left for the end
   EXPECT_EQ(decoder.finish(), "");
 }
 
@@ -218,17 +223,17 @@ TEST(IncrementalDecoder, KeepsItsTokenizerAlive) {
 
 TEST(IncrementalDecoder, StripsTheEndsOfAFusedText) {
   json parts = small_tokenizer();
-  parts["decoder"] = {{"type", "Sequence"},
-                      {"decoders",
-                       {{{"type", "Fuse"}},
-                        {{"type", "Strip"}, {"content", "a"}, {"start", 1}, {"stop", 2}}}}};
+  parts["decoder"] = {
+      {"type", "Sequence"},
+      {"decoders",
+       {{{"type", "Fuse"}}, {{"type", "Strip"}, {"content", "a"}, {"start", 1}, {"stop", 2}}}}};
   const auto tokenizer = TokenizerDirectory(parts).load();
   EXPECT_EQ(tokenizer->decode(Ids{0, 0, 1, 0, 0, 0}), "aba");
   EXPECT_EQ(tokenizer->decode(Ids{0, 0}), "");
   EXPECT_EQ(tokenizer->decode(Ids{}), "");
   IncrementalDecoder decoder(tokenizer, {});
   EXPECT_EQ(decoder.push(0), "");
-  EXPECT_EQ(decoder.push(0), "");    // may be the end
+  EXPECT_EQ(decoder.push(0), "");  // may be the end
   EXPECT_EQ(decoder.push(1), "ab");
   EXPECT_EQ(decoder.push(0), "");
   EXPECT_EQ(decoder.finish(), "");
