@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <unordered_map>
 
 #include "model/tokenizer/bpe_model.h"
 #include "model/tokenizer/json_node.h"
@@ -99,21 +100,20 @@ class AddedTokenList {
   }
 
   void add(AddedToken token, const JsonNode& id_node) {
-    const auto known =
-        std::find_if(parts_.added.begin(), parts_.added.end(),
-                     [&](const AddedToken& t) { return t.content == token.content; });
+    const auto known = by_content_.find(token.content);
     const TokenId in_vocabulary = parts_.vocabulary->find_or(token.content, -1);
     std::int64_t id = in_vocabulary;
-    if (known != parts_.added.end()) {
-      id = known->id;
+    if (known != by_content_.end()) {
+      id = parts_.added[known->second].id;
     } else if (in_vocabulary < 0) {
       id = next_id_++;
     }
     if (id_node.integer() != id) id_node.reject(fmt::format("{} for \"{}\"", id, token.content));
     token.id = static_cast<TokenId>(id);
-    if (known != parts_.added.end()) {
-      *known = std::move(token);
+    if (known != by_content_.end()) {
+      parts_.added[known->second] = std::move(token);
     } else {
+      by_content_.emplace(token.content, parts_.added.size());
       parts_.added.push_back(std::move(token));
     }
   }
@@ -121,6 +121,7 @@ class AddedTokenList {
  private:
   TokenizerParts& parts_;
   std::int64_t next_id_ = 0;
+  std::unordered_map<std::string, std::size_t> by_content_;  // index into parts_.added
 };
 
 void read_added_tokens(const JsonNode& root, TokenizerParts& parts) {
@@ -141,13 +142,17 @@ void read_added_tokens(const JsonNode& root, TokenizerParts& parts) {
   }
 }
 
-// "bos_token": text, or an AddedToken with its text in "content".
+bool has_role(const TokenizerParts& parts, std::string_view role) {
+  return std::any_of(parts.special_texts.begin(), parts.special_texts.end(),
+                     [role](const auto& entry) { return entry.first == role; });
+}
+
+// "bos_token": text, or an AddedToken with its text in "content". The first file that has a role
+// decides.
 void read_special_texts(const JsonNode& config, TokenizerParts& parts) {
   for (const auto& [key, value] : config.members()) {
     if (!key.ends_with("_token") || !(value.is_string() || value.is_object())) continue;
-    const bool known = std::any_of(parts.special_texts.begin(), parts.special_texts.end(),
-                                   [&key](const auto& entry) { return entry.first == key; });
-    if (known) continue;
+    if (has_role(parts, key)) continue;
     parts.special_texts.emplace_back(
         key, value.is_string() ? value.string() : value.at("content").string());
   }
@@ -238,7 +243,7 @@ TokenizerParts read_hugging_face_tokenizer(const std::filesystem::path& director
   read_added_tokens(root, parts);
   if (const auto node = root.find("post_processor")) {
     parts.sequence_template = parse_post_processor(*node, [&parts](std::int64_t id) {
-      return (id <= INT32_MAX && parts.vocabulary->contains(static_cast<TokenId>(id))) ||
+      return (id >= 0 && id <= INT32_MAX && parts.vocabulary->contains(static_cast<TokenId>(id))) ||
              std::any_of(parts.added.begin(), parts.added.end(),
                          [id](const AddedToken& token) { return token.id == id; });
     });
@@ -248,7 +253,9 @@ TokenizerParts read_hugging_face_tokenizer(const std::filesystem::path& director
   read_side_files(directory, parts);
   make_roles_special(parts);
   std::string description = file.tree.dump();
-  for (const auto& [role, text] : parts.special_texts) description += '\0' + role + '=' + text;
+  for (const auto& [role, text] : parts.special_texts) {
+    description += fmt::format("{}={}\n", role, text);
+  }
   parts.fingerprint = fingerprint_of(description, file.vocabulary, file.merges);
   return parts;
 }

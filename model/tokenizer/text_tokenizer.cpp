@@ -67,6 +67,7 @@ TextTokenizer::TextTokenizer(TokenizerParts parts)
   added_by_id_.assign(static_cast<std::size_t>(size), -1);
   for (std::size_t i = 0; i < parts_.added.size(); ++i) {
     added_by_id_[static_cast<std::size_t>(parts_.added[i].id)] = static_cast<std::int32_t>(i);
+    added_by_content_.emplace(parts_.added[i].content, parts_.added[i].id);
   }
 }
 
@@ -188,10 +189,9 @@ int TextTokenizer::vocab_size() const {
 }
 
 std::optional<TokenId> TextTokenizer::token_to_id(std::string_view token) const {
-  for (const AddedToken& candidate : parts_.added) {
-    if (candidate.content == token) return candidate.id;
-  }
-  return parts_.vocabulary->find(token);
+  const auto found = added_by_content_.find(token);
+  return found != added_by_content_.end() ? std::optional(found->second)
+                                          : parts_.vocabulary->find(token);
 }
 
 std::string TextTokenizer::id_to_token(TokenId id) const {

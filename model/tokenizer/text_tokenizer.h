@@ -7,6 +7,8 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -72,8 +74,9 @@ class TextTokenizer final : public Tokenizer {
   void give_back(std::unique_ptr<Memory> memory) const;
 
   TokenizerParts parts_;
-  AddedTokenFinder raw_finder_;            // in the text as it comes
-  AddedTokenFinder normalized_finder_;     // in the normalized text
+  AddedTokenFinder raw_finder_;         // in the text as it comes
+  AddedTokenFinder normalized_finder_;  // in the normalized text
+  std::unordered_map<std::string_view, TokenId> added_by_content_;
   std::vector<std::int32_t> added_by_id_;  // index into parts_.added, -1 for the model's tokens
 
   // Working memory, word cache included, goes from call to call, not from word to word: one lock a

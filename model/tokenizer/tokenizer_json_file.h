@@ -10,6 +10,7 @@
 
 namespace headrace {
 
+// NOLINTNEXTLINE(bugprone-exception-escape): the JSON tree's own moves check its invariants.
 struct TokenizerJsonFile {
   std::string name;       // for messages
   std::size_t bytes = 0;  // size of the file

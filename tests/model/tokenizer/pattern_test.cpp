@@ -143,10 +143,12 @@ TEST_P(Scanners, CutTextsAroundEveryCharacterAsPcreDoes) {
 
 TEST_P(Scanners, CutRandomTextsAsPcreDoes) {
   const std::vector<std::string> atoms = {
-      "'",  "s",      "S",      "l",      "L",      "re",     "VE", "a",    "B", "é",  "É",
-      "ǅ",  "ʰ",      "中",     "1",      "²",      "Ⅷ",      "٣",  " ",    " ", "\n", "\r",
-      "\t", "\u3000", "\u0085", "\u0301", "ſ",      "-",      "/",  "\\",   "!", "。", "😀",
-      "_",  "\0",     "ß",      "the",    "\u200d", "\u180e", "'t", "\r\n", "K"};
+      "'",  "s",   "S",      "l",      "L",      "re",   "VE",
+      "a",  "B",   "é",      "É",      "ǅ",      "ʰ",    "中",
+      "1",  "²",   "Ⅷ",      "٣",      " ",      " ",    "\n",
+      "\r", "\t",  "\u3000", "\u0085", "\u0301", "ſ",    "-",
+      "/",  "\\",  "!",      "。",     "😀",      "_",    std::string(1, '\0'),
+      "ß",  "the", "\u200d", "\u180e", "'t",     "\r\n", "K"};
   std::mt19937 random(7);
   for (int i = 0; i < 20000; ++i) {
     std::string text;
@@ -158,8 +160,8 @@ TEST_P(Scanners, CutRandomTextsAsPcreDoes) {
 INSTANTIATE_TEST_SUITE_P(Known, Scanners,
                          testing::Values(kGpt2Expression, kLlama3Expression, kQwen2Expression,
                                          kQwen35Expression, kO200kExpression),
-                         [](const auto& known) {
-                           return "Expression" + std::to_string(known.index);
+                         [](const auto& instance) {
+                           return "Expression" + std::to_string(instance.index);
                          });
 
 TEST(Scanners, AreChosenByTheExactExpression) {

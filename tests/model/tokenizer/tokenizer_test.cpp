@@ -76,6 +76,7 @@ TEST(Tokenizer, ManyThreadsEncodeTheSameIds) {
   const Ids expected = tokenizer->encode(text);
   std::vector<Ids> results(8);
   std::vector<std::thread> threads;
+  threads.reserve(results.size());
   for (Ids& result : results) {
     threads.emplace_back([&] {
       for (int i = 0; i < 5; ++i) result = tokenizer->encode(text);
