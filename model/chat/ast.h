@@ -60,12 +60,28 @@ struct Slot {
 
 enum class NameUse : std::uint8_t { kLoad, kStore, kParameter };
 
+/// A value that lives as long as the program and that renders in any thread may share meanwhile.
+class Constant {
+ public:
+  /// Nothing else may hold the value's text.
+  explicit Constant(Value value) : value_(std::move(value)) { value_.make_immortal(); }
+  Constant(Constant&&) noexcept = default;
+  Constant& operator=(Constant&&) = delete;
+  Constant(const Constant&) = delete;
+  Constant& operator=(const Constant&) = delete;
+  ~Constant() { value_.free_immortal(); }
+
+  const Value& value() const { return value_; }
+
+ private:
+  Value value_;
+};
+
 struct ConstantExpr : Expr {
   ConstantExpr(int at_line, Value its_value)
-      : Expr(ExprKind::kConstant, at_line), value(std::move(its_value)) {
-    value.make_immortal();
-  }
-  Value value;
+      : Expr(ExprKind::kConstant, at_line), constant(std::move(its_value)) {}
+  const Value& value() const { return constant.value(); }
+  Constant constant;
 };
 
 struct NameExpr : Expr {
@@ -155,9 +171,9 @@ struct SliceExpr : Expr {
 
 struct CallArguments {
   Exprs positional;
-  std::vector<std::pair<Value, ExprPtr>> keyword;  // by name, an immortal string
-  ExprPtr star;                                    // *args, may be null
-  ExprPtr double_star;                             // **kwargs, may be null
+  std::vector<std::pair<Constant, ExprPtr>> keyword;  // by name
+  ExprPtr star;                                       // *args, may be null
+  ExprPtr double_star;                                // **kwargs, may be null
 };
 
 struct CallExpr : Expr {

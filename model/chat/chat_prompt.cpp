@@ -31,7 +31,7 @@ bool is_content(const jinja::Expr* expr, const Names& aliases) {
         return is_content(static_cast<const jinja::ItemExpr&>(*expr).object.get(), aliases);
       }
       if (index.kind != ExprKind::kConstant) return false;
-      const jinja::Value& key = static_cast<const jinja::ConstantExpr&>(index).value;
+      const jinja::Value& key = static_cast<const jinja::ConstantExpr&>(index).value();
       return key.is(jinja::Kind::kString) && key.text() == "content";
     }
     case ExprKind::kFilter:
@@ -59,7 +59,7 @@ void add_parameters(const jinja::CallExpr& call, const jinja::MacroBody& macro, 
     if (is_content(given[i].get(), aliases)) aliases.insert(parameter(i));
   }
   for (const auto& [name, value] : call.arguments.keyword) {
-    if (is_content(value.get(), aliases)) aliases.insert(name.text());
+    if (is_content(value.get(), aliases)) aliases.insert(name.value().text());
   }
 }
 

@@ -252,7 +252,7 @@ class ExpressionParser {
       case TokenKind::kInteger:
       case TokenKind::kFloat:
         tokens_.advance();
-        return std::make_unique<ConstantExpr>(token.line, token.number);
+        return constant(token.line, own_number(token.number));
       case TokenKind::kOperator:
         break;
       default:
@@ -283,6 +283,11 @@ class ExpressionParser {
       return target;
     }
     return std::make_unique<NameExpr>(token.line, token.text);
+  }
+
+  // A constant must not share a number beyond 64 bits with its token.
+  static Value own_number(const Value& number) {
+    return number.is(Kind::kBigInt) ? Value::big_integer(integer_of(number)) : number;
   }
 
   static ExprPtr constant(int line, Value value) {
@@ -352,7 +357,7 @@ class ExpressionParser {
         return node;
       }
       if (name.kind != TokenKind::kInteger) throw SyntaxError(name.line, "expected name or number");
-      return make_item(token.line, std::move(object), constant(name.line, name.number));
+      return make_item(token.line, std::move(object), constant(name.line, own_number(name.number)));
     }
     Exprs indices;
     while (!tokens_.at_operator("]")) {
@@ -407,12 +412,12 @@ class ExpressionParser {
       } else if (tokens_.current().kind == TokenKind::kName &&
                  TokenStream::is_operator(tokens_.look(), "=")) {
         ensure(!arguments.double_star);
-        Value key = Value::string(tokens_.advance().text);
-        key.make_immortal();
+        Constant key(Value::string(tokens_.advance().text));
         tokens_.advance();
         for (const auto& [other, value] : arguments.keyword) {
-          if (equal(other, key))
-            throw SyntaxError(line, "keyword argument repeated: " + key.text());
+          if (equal(other.value(), key.value())) {
+            throw SyntaxError(line, "keyword argument repeated: " + key.value().text());
+          }
         }
         arguments.keyword.emplace_back(std::move(key), parse_expression());
       } else {

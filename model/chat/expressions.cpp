@@ -14,7 +14,7 @@ Value Interpreter::evaluate(const Expr& expr, Frame& frame) {
   charge(1);
   switch (expr.kind) {
     case ExprKind::kConstant:
-      return static_cast<const ConstantExpr&>(expr).value;
+      return static_cast<const ConstantExpr&>(expr).value();
     case ExprKind::kName:
       return evaluate_name(static_cast<const NameExpr&>(expr), frame);
     case ExprKind::kTuple:
@@ -194,7 +194,7 @@ Arguments Interpreter::evaluate_arguments(const CallArguments& arguments, Frame&
       made.positional.push_back(std::move(item));
   }
   for (const auto& [name, argument] : arguments.keyword) {
-    made.keyword.emplace_back(name, evaluate(*argument, frame));
+    made.keyword.emplace_back(name.value(), evaluate(*argument, frame));
   }
   if (!arguments.double_star) return made;
   const Value more = evaluate(*arguments.double_star, frame);
@@ -234,8 +234,7 @@ Value Interpreter::evaluate_filter(const ApplyExpr& expr, Frame& frame, const Va
   }
   const Arguments arguments = evaluate_arguments(expr.arguments, frame);
   line_ = expr.line;
-  if (expr.filter == nullptr)
-    throw RenderError("No filter named " + quote_text(expr.name) + " found.");
+  if (expr.filter == nullptr) throw RenderError(missing_filter(expr.name));
   return expr.filter(*this, operand, arguments);
 }
 
@@ -243,7 +242,7 @@ bool Interpreter::evaluate_test(const ApplyExpr& expr, Frame& frame) {
   const Value operand = evaluate(*expr.operand, frame);
   const Arguments arguments = evaluate_arguments(expr.arguments, frame);
   line_ = expr.line;
-  if (expr.test == nullptr) throw RenderError("No test named " + quote_text(expr.name) + " found.");
+  if (expr.test == nullptr) throw RenderError("No test named " + quote_text(expr.name) + ".");
   return expr.test(*this, operand, arguments);
 }
 
@@ -252,7 +251,7 @@ Value Interpreter::call_filter(const std::string& name, const Value& operand,
   const Depth depth(*this);
   charge(1);
   const Filter filter = find_filter(name);
-  if (filter == nullptr) throw RenderError("No filter named " + quote_text(name) + ".");
+  if (filter == nullptr) throw RenderError(missing_filter(name));
   return filter(*this, operand, arguments);
 }
 

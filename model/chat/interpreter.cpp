@@ -210,7 +210,7 @@ Interpreter::Flow Interpreter::run(const Stmt& stmt, Frame& frame) {
 void Interpreter::run_output(const OutputStmt& stmt, Frame& frame) {
   for (const ExprPtr& part : stmt.parts) {
     if (part->kind == ExprKind::kConstant) {
-      write(static_cast<const ConstantExpr&>(*part).value);
+      write(static_cast<const ConstantExpr&>(*part).value());
     } else {
       write(evaluate(*part, frame));
     }
@@ -287,12 +287,6 @@ Interpreter::Flow Interpreter::run_set_block(const SetBlockStmt& stmt, Frame& fr
   }
   if (stmt.filter)
     made = evaluate_filter(static_cast<const ApplyExpr&>(*stmt.filter), frame, &made);
-  if (stmt.target->kind == ExprKind::kNamespaceTarget &&
-      !slot(static_cast<const NamespaceTargetExpr&>(*stmt.target).slot, frame)
-           .is(Kind::kNamespace)) {
-    throw RenderError("'" + static_cast<const NamespaceTargetExpr&>(*stmt.target).name +
-                      "' is not a namespace and does not support item assignment");
-  }
   assign(*stmt.target, std::move(made), frame);
   return Flow::kNormal;
 }
@@ -372,6 +366,12 @@ void Interpreter::assign(const Expr& target, Value value, Frame& frame) {
 }
 
 void Interpreter::set_attribute(const Value& object, const std::string& name, Value value) {
+  // Not every way here has checked it: in `set ns, ns.a = 1, 2` the first target replaces the
+  // namespace.
+  if (!object.is(Kind::kNamespace)) {
+    throw RenderError(std::string("'") + type_name(object) +
+                      "' object does not support item assignment");
+  }
   if (!name.empty() && name[0] == '_') {
     throw RenderError(
         "Chat templates cannot store underscore-prefixed attributes on a namespace, but got " +

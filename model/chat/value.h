@@ -65,6 +65,7 @@ class Object {
     if (references_ > 0 && --references_ == 0) delete this;
   }
   void make_immortal() const { references_ = -1; }
+  void free_immortal() const { delete this; }
 
   int depth =
       0;  // containers below this one; bounded, so that walking it cannot overflow the stack
@@ -129,6 +130,11 @@ class Value {
   std::int64_t weight() const { return is_object() ? object_->weight : 1; }
   void make_immortal() const {
     if (is_object()) object_->make_immortal();
+  }
+  /// Only by the one owner of an immortal value, when nothing else refers to it any more.
+  void free_immortal() {
+    if (is_object()) object_->free_immortal();
+    kind_ = Kind::kMissing;
   }
 
  private:

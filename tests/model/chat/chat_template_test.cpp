@@ -58,6 +58,19 @@ TEST(ChatTemplate, UnsupportedTagsAreNamed) {
   }
 }
 
+TEST(ChatTemplate, UnsupportedFiltersAreNamedWhereTheyAreReached) {
+  EXPECT_EQ(refusal("{{ 'a'|wordwrap }}"),
+            "name.jinja:1: the filter 'wordwrap' is not supported in chat templates");
+  EXPECT_EQ(render("{% if false %}{{ 'a'|wordwrap }}{% endif %}ok"), "ok");
+  EXPECT_EQ(failure("{% if true %}{{ 'a'|wordwrap }}{% endif %}"),
+            "t:1: the filter 'wordwrap' is not supported in chat templates");
+}
+
+TEST(ChatTemplate, TextThatIsNotUtf8IsAnError) {
+  EXPECT_EQ(failure("{{ x }}", {{"x", "ab\xff"}}),
+            "t:1: the request holds invalid UTF-8 at byte 2 of a text");
+}
+
 TEST(ChatTemplate, RenderErrorsNameTheLineAndRaisedOnesAreTheTemplatesOwnWords) {
   EXPECT_EQ(failure("\n{{ a.b }}"), "t:2: 'a' is undefined");
   EXPECT_EQ(failure("\n\n{{ 1 / 0 }}"), "t:3: division by zero");
@@ -67,6 +80,13 @@ TEST(ChatTemplate, RenderErrorsNameTheLineAndRaisedOnesAreTheTemplatesOwnWords) 
   EXPECT_EQ(failure("{{ l.append(1) }}", {{"l", {1}}}),
             "t:1: access to attribute 'append' of 'list' object is unsafe.");
   EXPECT_EQ(failure("{{ 2 ** 1000 }}"), "t:1: an integer has more than 126 bits");
+}
+
+TEST(ChatTemplate, ANamespaceReplacedByItsOwnAssignmentIsAnError) {
+  EXPECT_EQ(failure("{% set ns = namespace() %}{% set ns, ns.a = 1, 2 %}"),
+            "t:1: 'int' object does not support item assignment");
+  EXPECT_EQ(failure("{% set d = {} %}{% set d.a %}x{% endset %}"),
+            "t:1: 'dict' object does not support item assignment");
 }
 
 TEST(ChatTemplate, OutputBeyondTheLimitIsAnError) {
