@@ -12,7 +12,8 @@
 
 namespace headrace {
 
-/// What a template said through raise_exception, or why rendering failed: an error of one request.
+/// What a template said through raise_exception, word for word, or "NAME:LINE: " and why rendering
+/// failed: an error of one request.
 class TemplateError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -1,7 +1,18 @@
 #include "model/chat/context_value.h"
 
+#include "model/chat/unicode.h"
+
 namespace headrace::jinja {
 namespace {
+
+// Everything else relies on text being UTF-8.
+Value convert_text(const std::string& text) {
+  if (const auto bad = find_invalid_utf8(text)) {
+    throw RenderError("the request holds invalid UTF-8 at byte " + std::to_string(*bad) +
+                      " of a text");
+  }
+  return Value::string(text);
+}
 
 Value convert(const nlohmann::ordered_json& json, int depth) {
   using Type = nlohmann::ordered_json::value_t;
@@ -19,7 +30,7 @@ Value convert(const nlohmann::ordered_json& json, int depth) {
     case Type::number_float:
       return Value::real(json.get<double>());
     case Type::string:
-      return Value::string(json.get_ref<const std::string&>());
+      return convert_text(json.get_ref<const std::string&>());
     case Type::array: {
       auto* made = new SequenceObject;
       const Value value = Value::object(Kind::kList, made);
@@ -37,7 +48,7 @@ Value convert(const nlohmann::ordered_json& json, int depth) {
       for (const auto& [key, item] : json.items()) {
         Value converted = convert(item, depth + 1);
         contain(*made, converted);
-        made->set(Value::string(key), std::move(converted));
+        made->set(convert_text(key), std::move(converted));
       }
       return value;
     }

@@ -234,8 +234,7 @@ Value Interpreter::evaluate_filter(const ApplyExpr& expr, Frame& frame, const Va
   }
   const Arguments arguments = evaluate_arguments(expr.arguments, frame);
   line_ = expr.line;
-  if (expr.filter == nullptr)
-    throw RenderError("No filter named " + quote_text(expr.name) + " found.");
+  if (expr.filter == nullptr) throw RenderError(missing_filter(expr.name));
   return expr.filter(*this, operand, arguments);
 }
 
@@ -243,7 +242,7 @@ bool Interpreter::evaluate_test(const ApplyExpr& expr, Frame& frame) {
   const Value operand = evaluate(*expr.operand, frame);
   const Arguments arguments = evaluate_arguments(expr.arguments, frame);
   line_ = expr.line;
-  if (expr.test == nullptr) throw RenderError("No test named " + quote_text(expr.name) + " found.");
+  if (expr.test == nullptr) throw RenderError("No test named " + quote_text(expr.name) + ".");
   return expr.test(*this, operand, arguments);
 }
 
@@ -252,7 +251,7 @@ Value Interpreter::call_filter(const std::string& name, const Value& operand,
   const Depth depth(*this);
   charge(1);
   const Filter filter = find_filter(name);
-  if (filter == nullptr) throw RenderError("No filter named " + quote_text(name) + ".");
+  if (filter == nullptr) throw RenderError(missing_filter(name));
   return filter(*this, operand, arguments);
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "model/chat/filters.h"
 #include "model/chat/lexer.h"
 #include "model/chat/tree_walk.h"
 
@@ -312,8 +313,8 @@ class Binder {
 
   static void check_known(const ApplyExpr& node, const Place& place) {
     if (node.filter != nullptr || node.test != nullptr || place.conditional) return;
-    const char* what = node.kind == ExprKind::kFilter ? "filter" : "test";
-    throw SyntaxError(node.line, std::string("No ") + what + " named '" + node.name + "'.");
+    if (node.kind == ExprKind::kFilter) throw SyntaxError(node.line, missing_filter(node.name));
+    throw SyntaxError(node.line, "No test named '" + node.name + "'.");
   }
 
   void bind(const Exprs& exprs, const Place& place) const {

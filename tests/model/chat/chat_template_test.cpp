@@ -58,6 +58,19 @@ TEST(ChatTemplate, UnsupportedTagsAreNamed) {
   }
 }
 
+TEST(ChatTemplate, UnsupportedFiltersAreNamedWhereTheyAreReached) {
+  EXPECT_EQ(refusal("{{ 'a'|wordwrap }}"),
+            "name.jinja:1: the filter 'wordwrap' is not supported in chat templates");
+  EXPECT_EQ(render("{% if false %}{{ 'a'|wordwrap }}{% endif %}ok"), "ok");
+  EXPECT_EQ(failure("{% if true %}{{ 'a'|wordwrap }}{% endif %}"),
+            "t:1: the filter 'wordwrap' is not supported in chat templates");
+}
+
+TEST(ChatTemplate, TextThatIsNotUtf8IsAnError) {
+  EXPECT_EQ(failure("{{ x }}", {{"x", "ab\xff"}}),
+            "t:1: the request holds invalid UTF-8 at byte 2 of a text");
+}
+
 TEST(ChatTemplate, RenderErrorsNameTheLineAndRaisedOnesAreTheTemplatesOwnWords) {
   EXPECT_EQ(failure("\n{{ a.b }}"), "t:2: 'a' is undefined");
   EXPECT_EQ(failure("\n\n{{ 1 / 0 }}"), "t:3: division by zero");
