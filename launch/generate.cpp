@@ -47,13 +47,12 @@ class Job {
  private:
   void load() {
     const Clock::time_point start = Clock::now();
-    const std::uint64_t expected =
-        stage_weight_bytes(setup_.checkpoint->config(), setup_.part(), setup_.dtype);
+    const std::uint64_t expected = stage_stored_bytes(*setup_.checkpoint, setup_.part());
     double next_s = 2.0;
     const LoadProgress progress = [&](std::uint64_t bytes) {
       if (setup_.stage != 0 || seconds_since(start) < next_s) return;
       next_s = seconds_since(start) + 2.0;
-      fmt::print(stderr, "loading: {} read of about {}\n", bytes_text(bytes), bytes_text(expected));
+      fmt::print(stderr, "loading: {} of {} read\n", bytes_text(bytes), bytes_text(expected));
     };
     StageWeights weights =
         load_stage_weights(*setup_.checkpoint, setup_.part(), *setup_.ops, progress);

@@ -1,8 +1,10 @@
 #include "model/stage_weights.h"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "partition/reduction_slices.h"
 
@@ -115,6 +117,18 @@ class Loader {
   std::uint64_t bytes_read_ = 0;
 };
 
+constexpr std::string_view kEmbedding = "model.embed_tokens.weight";
+constexpr std::string_view kLayers = "model.layers.";
+
+bool belongs_to(const StagePart& part, bool tied_head, std::string_view name) {
+  if (name == kEmbedding) return part.embedding || (part.head && tied_head);
+  if (!name.starts_with(kLayers)) return part.head;
+  int layer = -1;
+  name.remove_prefix(kLayers.size());
+  std::from_chars(name.data(), name.data() + name.size(), layer);
+  return layer >= part.begin_layer && layer < part.end_layer;
+}
+
 std::size_t matrix_bytes(std::int64_t n, std::int64_t k, DType dtype) {
   const std::int64_t padded = (n + kPanelColumns - 1) / kPanelColumns * kPanelColumns;
   return static_cast<std::size_t>(padded * k) * dtype_bytes(dtype);
@@ -137,7 +151,7 @@ const Matrix* StageWeights::head(const StagePart& part) const {
 StageWeights load_stage_weights(Checkpoint& checkpoint, const StagePart& part, Ops& ops,
                                 const LoadProgress& progress) {
   const ModelConfig& config = checkpoint.config();
-  const std::string embedding = "model.embed_tokens.weight";
+  const std::string embedding(kEmbedding);
   Loader loader(checkpoint, ops, progress);
   StageWeights weights;
   if (part.embedding) {
@@ -156,6 +170,14 @@ StageWeights load_stage_weights(Checkpoint& checkpoint, const StagePart& part, O
     }
   }
   return weights;
+}
+
+std::uint64_t stage_stored_bytes(const Checkpoint& checkpoint, const StagePart& part) {
+  std::uint64_t bytes = 0;
+  for (const TensorInfo& tensor : checkpoint.tensors()) {
+    if (belongs_to(part, checkpoint.config().tied_head, tensor.name)) bytes += tensor.stored_bytes;
+  }
+  return bytes;
 }
 
 std::size_t stage_weight_bytes(const ModelConfig& c, const StagePart& part, DType dtype) {

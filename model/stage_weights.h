@@ -57,6 +57,9 @@ using LoadProgress = std::function<void(std::uint64_t)>;
 StageWeights load_stage_weights(Checkpoint& checkpoint, const StagePart& part, Ops& ops,
                                 const LoadProgress& progress);
 
+/// Bytes that load_stage_weights() will read: what its progress counts up to.
+std::uint64_t stage_stored_bytes(const Checkpoint& checkpoint, const StagePart& part);
+
 /// Bytes of packed weights that the part will take, before anything is read.
 std::size_t stage_weight_bytes(const ModelConfig& config, const StagePart& part, DType dtype);
 

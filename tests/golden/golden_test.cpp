@@ -174,6 +174,22 @@ INSTANTIATE_TEST_SUITE_P(Models, Golden,
                            return std::get<0>(golden.param) + "_" + std::get<1>(golden.param).name;
                          });
 
+// What is announced is what is read, and the stages read everything once, but for a tied head,
+// whose table both ends need.
+TEST(StageWeights, ProgressCountsUpToTheStoredBytesOfThePart) {
+  for (const std::string name : {"gqa_tied", "mha_biases"}) {
+    const std::unique_ptr<Checkpoint> checkpoint = Checkpoint::open(model_path(name));
+    const std::unique_ptr<Ops> ops = make_reference_ops(DType::kFloat32);
+    const int layers = checkpoint->config().num_layers;
+    for (const StagePart& part : {StagePart{0, 2, true, false}, StagePart{2, layers, false, true},
+                                  StagePart{0, layers, true, true}}) {
+      std::uint64_t read = 0;
+      load_stage_weights(*checkpoint, part, *ops, [&](std::uint64_t bytes) { read = bytes; });
+      EXPECT_EQ(read, stage_stored_bytes(*checkpoint, part)) << name << " " << part.begin_layer;
+    }
+  }
+}
+
 TEST(Cuts, NoCutChangesABit) {
   const std::vector<Cut> cuts{
       {"chunks of 1", false, 1, 1, {}},         {"chunks of 7", false, 2, 7, {}},

@@ -4,7 +4,7 @@
 #   RUNS=30 SEED=2 tests/system/faults.sh FAULTY_HEADRACE WORK_DIR
 . tests/system/common.sh
 RANDOM=${SEED:-5}
-runs=${RUNS:-10}
+runs=${RUNS:-6}
 limit_s=20  # of a job that a fault ends: the machine may be busy
 
 code=0

@@ -4,7 +4,7 @@
 #   RUNS=40 SEED=1 tests/system/resume.sh HEADRACE WORK_DIR     more and other moments
 . tests/system/common.sh
 RANDOM=${SEED:-11}
-runs=${RUNS:-12}
+runs=${RUNS:-8}
 
 code=0
 generate 2 "$work/undisturbed.jsonl" || code=$?
