@@ -61,7 +61,7 @@ struct KvLayer {
 struct SequenceRows {
   std::int32_t first_row = 0;
   std::int32_t num_rows = 0;
-  std::int32_t first_position = 0;  // of the first row; the others follow
+  std::int32_t first_position = 0;       // of the first row; the others follow
   const std::int32_t* blocks = nullptr;  // ids; cover positions [0, first_position + num_rows)
 };
 
