@@ -97,6 +97,7 @@ void bench_product(Ops& ops, const ProductShape& shape, int threads) {
   fill(x, ops.compute_dtype());
   const Buffer out(static_cast<std::size_t>(512 * shape.n) * 4);
   std::vector<double> rates;
+  rates.reserve(std::size(kRows));
   double peak = measure_peak(ops.compute_dtype());
   std::size_t next = 0;
   for (const std::int64_t m : kRows) {
@@ -137,6 +138,7 @@ void bench_attention(Ops& ops, int batch, int context, int rows_each) {
   std::iota(blocks.begin(), blocks.end(), 0);
   std::shuffle(blocks.begin(), blocks.end(), std::mt19937(1));
   std::vector<SequenceRows> sequences;
+  sequences.reserve(static_cast<std::size_t>(batch));
   for (int s = 0; s < batch; ++s) {
     sequences.push_back(
         {s * rows_each, rows_each, context - rows_each, blocks.data() + s * blocks_each});

@@ -43,9 +43,10 @@ TEST(Numeric, Float16CoversZeroDenormalsAndInfinity) {
   EXPECT_TRUE(std::isnan(f16_to_float(0x7E01)));
 }
 
-TEST(Numeric, ExpIsWithinTwoUnitsInTheLastPlace) {
+TEST(Numeric, ExpIsWithinAboutOneUnitInTheLastPlace) {
   double worst = 0.0;
-  for (float x = -87.0F; x < 88.0F; x += 0.00037F) {
+  for (int i = -235'000; i < 237'000; ++i) {
+    const float x = static_cast<float>(i) * 0.00037F;  // from -86.95 to 87.69
     const double exact = std::exp(double{x});
     const double unit = std::ldexp(1.0, std::ilogb(exact) - 23);
     worst = std::max(worst, std::abs(exp_f32(x) - exact) / unit);
@@ -71,7 +72,10 @@ TEST(Numeric, LogIsCloseToTheLibrary) {
     const double x = std::exp2(exponent(generator));
     ASSERT_NEAR(log_f64(x), std::log(x), 1e-12 + 1e-15 * std::abs(std::log(x))) << x;
   }
-  for (double x = 0.5; x < 2.0; x += 0.0001) ASSERT_NEAR(log_f64(x), std::log(x), 1e-13) << x;
+  for (int i = 5000; i < 20000; ++i) {
+    const double x = i * 0.0001;
+    ASSERT_NEAR(log_f64(x), std::log(x), 1e-13) << x;
+  }
   EXPECT_EQ(log_f64(1.0), 0.0);
 }
 
