@@ -1,6 +1,10 @@
 // A chat template: Jinja source turned into the text of a prompt, byte for byte as jinja2 does in
 // transformers' environment (trim_blocks, lstrip_blocks, its tojson, strftime_now,
 // raise_exception).
+//
+// All of jinja2's language but: inheritance and inclusion (block, extends, include, import),
+// autoescape, the filters pprint, random, striptags, urlize and wordwrap, lipsum, str.encode and
+// str.translate, \N{...} in strings, and integers beyond 126 bits. Each is an error that names it.
 #pragma once
 
 #include <memory>
