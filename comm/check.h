@@ -4,14 +4,11 @@
 
 #include <mpi.h>
 
-#include <source_location>
-
 namespace headrace {
 
 /// Throws std::runtime_error where code is not MPI_SUCCESS.
-void check_mpi(int code, const char* call,
-               std::source_location place = std::source_location::current());
+void check_mpi(int code, const char* call, const char* file, int line);
 
 }  // namespace headrace
 
-#define HR_MPI(call) ::headrace::check_mpi((call), #call)
+#define HR_MPI(call) ::headrace::check_mpi((call), #call, __FILE__, __LINE__)

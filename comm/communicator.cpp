@@ -76,7 +76,9 @@ std::vector<std::string> Communicator::gather(const std::string& text, int root)
   std::vector<int> starts(lengths.size());
   std::exclusive_scan(lengths.begin(), lengths.end(), starts.begin(), 0);
   std::string all;
-  if (is_root) all.resize(static_cast<std::size_t>(starts.back() + lengths.back()));
+  if (is_root) {
+    all.resize(static_cast<std::size_t>(starts.back()) + static_cast<std::size_t>(lengths.back()));
+  }
   HR_MPI(MPI_Gatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(), starts.data(),
                      MPI_CHAR, root, comm_));
   std::vector<std::string> texts;

@@ -11,13 +11,13 @@
 
 namespace headrace {
 
-void check_mpi(int code, const char* call, std::source_location place) {
+void check_mpi(int code, const char* call, const char* file, int line) {
   if (code == MPI_SUCCESS) return;
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
   MPI_Error_string(code, text.data(), &length);
-  throw std::runtime_error(std::string(call) + " failed: " + text.data() + " (" +
-                           place.file_name() + ":" + std::to_string(place.line()) + ")");
+  throw std::runtime_error(std::string(call) + " failed: " + text.data() + " (" + file + ":" +
+                           std::to_string(line) + ")");
 }
 
 Environment::Session::Session() {

@@ -117,6 +117,7 @@ class Job {
                                                    .host = environment_.host()}),
                                     0);
     std::vector<StageReport> reports;
+    reports.reserve(texts.size());
     for (const std::string& text : texts) reports.push_back(decode_report(text));
     return reports;
   }

@@ -77,6 +77,7 @@ class Loader {
   Linear linear(const std::vector<std::string>& modules, std::int64_t k, ReductionTree tree,
                 bool has_bias) {
     std::vector<std::string> names;
+    names.reserve(modules.size());
     for (const std::string& module : modules) names.push_back(module + ".weight");
     Linear result{.weight = matrix(names, k, std::move(tree)), .bias = {}};
     if (!has_bias) return result;
