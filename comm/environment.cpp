@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <cstdlib>
 #include <stdexcept>
 #include <string>
 
@@ -43,20 +42,5 @@ Environment::Environment()
 }
 
 Environment::~Environment() = default;
-
-bool Environment::launched() {
-  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE"}) {
-    if (std::getenv(variable) != nullptr) return true;
-  }
-  return false;
-}
-
-std::string mpi_library_name() {
-  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
-  int length = 0;
-  HR_MPI(MPI_Get_library_version(text.data(), &length));
-  const std::string whole(text.data());
-  return whole.substr(0, whole.find_first_of(",\n"));
-}
 
 }  // namespace headrace

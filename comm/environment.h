@@ -28,9 +28,6 @@ class Environment {
   const Communicator& node() const { return node_; }
   const std::string& host() const { return host_; }
 
-  /// True when a launcher (mpirun, srun) started this process as part of a world.
-  static bool launched();
-
  private:
   struct Session {
     Session();
@@ -41,8 +38,5 @@ class Environment {
   Communicator node_;
   std::string host_;
 };
-
-/// "Open MPI 4.1.4", as the library names itself.
-std::string mpi_library_name();
 
 }  // namespace headrace

@@ -22,15 +22,8 @@ constexpr auto kIdleWake = std::chrono::milliseconds(50);
 
 }  // namespace
 
-/// A line whose answer is not complete.
-struct HostSide::LiveLine {
-  LiveLine(std::shared_ptr<const Request> r, const AnswerContext& context)
-      : builder(std::move(r), context) {}
-  AnswerBuilder builder;
-};
-
 struct HostSide::LiveSequence {
-  std::shared_ptr<LiveLine> line;
+  std::shared_ptr<AnswerBuilder> answer;
   int choice = 0;
   Clock::time_point added{};
   Clock::time_point first_token{};
@@ -169,8 +162,8 @@ void HostSide::handle(const SequenceEvent& event) {
   const auto found = live_.find(event.id);
   if (found == live_.end()) return;  // its line ended by a stop string meanwhile
   LiveSequence& sequence = found->second;
-  const std::shared_ptr<LiveLine> line = sequence.line;
-  AnswerBuilder& builder = line->builder;
+  const std::shared_ptr<AnswerBuilder> answer = sequence.answer;
+  AnswerBuilder& builder = *answer;
   const int choice = sequence.choice;
   if (!event.prompt_scores.empty()) builder.add_prompt_scores(choice, event.prompt_scores);
   const int first = builder.num_tokens(choice);
@@ -191,7 +184,7 @@ void HostSide::handle(const SequenceEvent& event) {
                                     (sequence.num_tokens - 1));
   }
   live_.erase(found);
-  finish_if_done(line);
+  finish_if_done(*answer);
 }
 
 void HostSide::time_token(LiveSequence& sequence) {
@@ -201,8 +194,7 @@ void HostSide::time_token(LiveSequence& sequence) {
   latencies_.first_token.add(seconds(sequence.first_token - sequence.added));
 }
 
-void HostSide::finish_if_done(const std::shared_ptr<LiveLine>& line) {
-  const AnswerBuilder& builder = line->builder;
+void HostSide::finish_if_done(const AnswerBuilder& builder) {
   if (!builder.done()) return;
   store_.finish_line({.ordinal = builder.request().ordinal,
                       .answered = true,
@@ -251,28 +243,29 @@ void HostSide::fail(const InputLine& line, const ParsedLine& parsed, const LineE
 
 void HostSide::start(Request request, SavedTokens saved) {
   const auto shared = std::make_shared<const Request>(std::move(request));
-  const auto line = std::make_shared<LiveLine>(shared, context_);
+  const auto answer = std::make_shared<AnswerBuilder>(shared, context_);
   const int num_choices = shared->num_choices();
   saved.resize(static_cast<std::size_t>(num_choices));
   own_counts_.num_live_lines += 1;
   for (int choice = 0; choice < num_choices; ++choice) {
-    start_choice(line, choice, saved[static_cast<std::size_t>(choice)]);
+    start_choice(answer, choice, saved[static_cast<std::size_t>(choice)]);
   }
-  finish_if_done(line);
+  finish_if_done(*answer);
 }
 
-void HostSide::start_choice(const std::shared_ptr<LiveLine>& line, int choice,
+void HostSide::start_choice(const std::shared_ptr<AnswerBuilder>& answer, int choice,
                             const std::vector<ScoredToken>& saved) {
-  for (const ScoredToken& token : saved) line->builder.add(choice, token);
+  for (const ScoredToken& token : saved) answer->add(choice, token);
   own_counts_.num_resumed_tokens += static_cast<std::int64_t>(saved.size());
-  std::optional<NewSequence> sequence = line->builder.sequence(choice);
+  std::optional<NewSequence> sequence = answer->sequence(choice);
   if (!sequence) return;
   if (!saved.empty()) {
     own_counts_.num_rebuilt_tokens += static_cast<std::int64_t>(sequence->tokens.size());
   }
   own_counts_.num_run_prompt_tokens += sequence->num_prompt_tokens;
   sequence->id = next_id_++;
-  live_.emplace(sequence->id, LiveSequence{.line = line, .choice = choice, .added = Clock::now()});
+  live_.emplace(sequence->id,
+                LiveSequence{.answer = answer, .choice = choice, .added = Clock::now()});
   new_sequences_.push_back(std::move(*sequence));
 }
 

@@ -78,7 +78,6 @@ class HostSide {
   const HostLatencies& latencies() const { return latencies_; }
 
  private:
-  struct LiveLine;
   struct LiveSequence;
 
   void run();
@@ -88,10 +87,10 @@ class HostSide {
   void time_token(LiveSequence& sequence);
   bool read_line();
   void start(Request request, SavedTokens saved);
-  void start_choice(const std::shared_ptr<LiveLine>& line, int choice,
+  void start_choice(const std::shared_ptr<AnswerBuilder>& answer, int choice,
                     const std::vector<ScoredToken>& saved);
   void fail(const InputLine& line, const ParsedLine& parsed, const LineError& error);
-  void finish_if_done(const std::shared_ptr<LiveLine>& line);
+  void finish_if_done(const AnswerBuilder& builder);
   void publish_counts();
   void rethrow();
 
