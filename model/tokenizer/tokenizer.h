@@ -41,8 +41,8 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  /// model: a directory with tokenizer.json, or a .gguf file (with or without tensors). Throws
-  /// std::invalid_argument naming file, key, value and what would be accepted.
+  /// model: a directory with tokenizer.json, a .gguf file (with or without tensors), or a Headrace
+  /// .h5 file. Throws std::invalid_argument naming file, key, value and what would be accepted.
   static std::shared_ptr<const Tokenizer> load(const std::filesystem::path& model);
 
   /// Text of added and special tokens inside text becomes their ids. Throws std::invalid_argument
