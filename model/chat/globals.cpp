@@ -45,6 +45,7 @@ Entries dict_entries(Interpreter& interpreter, const char* function, const Argum
   Entries entries;
   if (!arguments.positional.empty()) {
     const Value& source = arguments.positional[0];
+    if (source.is(Kind::kUndefined)) throw_undefined(source);
     if (source.is(Kind::kDict)) {
       entries = source.dict().entries;
       interpreter.charge(entries.size());
