@@ -167,18 +167,16 @@ class ExpressionParser {
   ExprPtr parse_compare() {
     const int line = tokens_.current().line;
     ExprPtr first = parse_sum();
-    std::unique_ptr<CompareExpr> node;
-    while (const auto comparison = take_comparison()) {
-      if (!node) {
-        node = std::make_unique<CompareExpr>(ExprKind::kCompare, line);
-        node->first = std::move(first);
-        grow(*node, {node->first.get()});
-      }
+    std::optional<Comparison> comparison = take_comparison();
+    if (!comparison) return first;
+    auto node = std::make_unique<CompareExpr>(ExprKind::kCompare, line);
+    node->first = std::move(first);
+    grow(*node, {node->first.get()});
+    for (; comparison; comparison = take_comparison()) {
       node->rest.emplace_back(*comparison, parse_sum());
       grow(*node, {node->rest.back().second.get()});
     }
-    if (node) return node;
-    return first;
+    return node;
   }
 
   ExprPtr parse_sum() {

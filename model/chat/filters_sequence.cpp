@@ -202,7 +202,7 @@ Value filter_sum(Interpreter& interpreter, const Value& value, const Arguments& 
 // ---- groups
 
 Value make_group(Interpreter& interpreter, Value key, Values members) {
-  const Value group = interpreter.tuple({std::move(key), interpreter.list(std::move(members))});
+  Value group = interpreter.tuple({std::move(key), interpreter.list(std::move(members))});
   group.as<SequenceObject>().group = true;
   return group;
 }

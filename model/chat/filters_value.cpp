@@ -31,7 +31,7 @@ Value filter_default(Interpreter& interpreter, const Value& value, const Argumen
 
 Value filter_int(Interpreter& /*interpreter*/, const Value& value, const Arguments& arguments) {
   const Bound bound("int", arguments, {"default", "base"});
-  const Value otherwise = bound.value(0, Value::integer(0));
+  Value otherwise = bound.value(0, Value::integer(0));
   if (value.is(Kind::kUndefined)) throw_undefined(value);
   if (value.is_integer()) return Value::big_integer(integer_of(value));
   std::optional<double> real;
