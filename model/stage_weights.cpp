@@ -137,9 +137,10 @@ StageWeights load_stage_weights(Checkpoint& checkpoint, const StagePart& part, O
   const PartSources sources = part_sources(checkpoint.config(), part);
   Loader loader(checkpoint, ops, progress);
   StageWeights weights;
-  weights.embedding = loader.matrix(sources.embedding);
+  // In the order of all_sources(): others may be reading along.
   for (const LayerSources& layer : sources.layers) weights.layers.push_back(loader.layer(layer));
   if (part.head) weights.final_norm = loader.vector(sources.final_norm);
+  weights.embedding = loader.matrix(sources.embedding);
   weights.own_head = loader.matrix(sources.head);
   return weights;
 }

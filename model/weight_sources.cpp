@@ -121,7 +121,6 @@ PartSources part_sources(const ModelConfig& config, const StagePart& part) {
 
 std::vector<WeightSource> all_sources(const PartSources& sources) {
   std::vector<WeightSource> all;
-  append(sources.embedding, all);
   for (const LayerSources& layer : sources.layers) {
     all.push_back(layer.attention_norm);
     append(layer.qkv, all);
@@ -131,6 +130,7 @@ std::vector<WeightSource> all_sources(const PartSources& sources) {
     append(layer.down, all);
   }
   if (!sources.final_norm.name.empty()) all.push_back(sources.final_norm);
+  append(sources.embedding, all);
   append(sources.head, all);
   return all;
 }

@@ -98,6 +98,15 @@ DType FileCheckpoint::preferred_dtype() const {
 }
 
 void FileCheckpoint::read_block(std::string_view name, const TensorBlock& block, float* out) {
+  reader_.read(matrix_with(name, block), block, out);
+}
+
+std::uint64_t FileCheckpoint::bytes_to_read(std::string_view name, const TensorBlock& block) const {
+  return TensorReader::bytes_to_read(matrix_with(name, block), block);
+}
+
+// The matrix of that name, which must have the block.
+StoredMatrix FileCheckpoint::matrix_with(std::string_view name, const TensorBlock& block) const {
   const auto found = by_name_.find(name);
   if (found == by_name_.end()) {
     throw std::out_of_range(fmt::format("there is no tensor {}", in_quotes(name)));
@@ -117,7 +126,7 @@ void FileCheckpoint::read_block(std::string_view name, const TensorBlock& block,
         "rows [{}, {}), columns [{}, {}) of tensor {}, which has {} x {}", block.row_begin,
         block.row_end, block.col_begin, block.col_end, in_quotes(name), matrix.rows, matrix.cols));
   }
-  reader_.read(matrix, block, out);
+  return matrix;
 }
 
 std::string FileCheckpoint::fingerprint() const {
