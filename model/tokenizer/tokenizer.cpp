@@ -19,7 +19,8 @@ std::shared_ptr<const Tokenizer> Tokenizer::load(const std::filesystem::path& mo
     return std::make_shared<TextTokenizer>(read_gguf_tokenizer(model));
   }
   throw std::invalid_argument(
-      fmt::format("{}: no tokenizer; accepted: a directory with tokenizer.json, or a .gguf file",
+      fmt::format("{}: no tokenizer; accepted: a directory with tokenizer.json or tokenizer.model, "
+                  "or a .gguf file",
                   model.string()));
 }
 
