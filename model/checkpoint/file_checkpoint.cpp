@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "model/checkpoint/appearance.h"
+#include "model/checkpoint/checksum.h"
 #include "model/checkpoint/decoder_tensors.h"
 #include "model/checkpoint/fingerprint.h"
 
@@ -108,7 +109,8 @@ void FileCheckpoint::read_block(std::string_view name, const TensorBlock& block,
       .offset = tensor.offset,
       .rows = rows_of(tensor),
       .cols = tensor.shape.back(),
-      .interleaved_head_dim = tensor.interleaved_heads ? parts_.config.head_dim : 0};
+      .interleaved_head_dim = tensor.interleaved_heads ? parts_.config.head_dim : 0,
+      .slice_bounds = tensor.slice_bounds};
   if (!lies_in(block.row_begin, block.row_end, matrix.rows) ||
       !lies_in(block.col_begin, block.col_end, matrix.cols)) {
     throw std::out_of_range(fmt::format(
@@ -120,6 +122,24 @@ void FileCheckpoint::read_block(std::string_view name, const TensorBlock& block,
 
 std::string FileCheckpoint::fingerprint() const {
   return weights_fingerprint(parts_.config_text, parts_.files, parts_.header_bytes);
+}
+
+std::vector<std::string> FileCheckpoint::damaged_tensors() {
+  constexpr std::uint64_t kPieceBytes = std::uint64_t{4} << 20;
+  std::vector<std::byte> piece;
+  std::vector<std::string> damaged;
+  for (const auto& [name, tensor] : by_name_) {
+    if (!tensor->checksum) continue;
+    Checksum checksum;
+    const std::uint64_t end = tensor->offset + tensor->bytes;
+    for (std::uint64_t at = tensor->offset; at < end; at += piece.size()) {
+      piece.resize(static_cast<std::size_t>(std::min(kPieceBytes, end - at)));
+      parts_.files[tensor->file].read(at, piece);
+      checksum.add(piece);
+    }
+    if (checksum.value() != *tensor->checksum) damaged.push_back(name);
+  }
+  return damaged;
 }
 
 std::string FileCheckpoint::format() const {
