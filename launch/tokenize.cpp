@@ -123,7 +123,7 @@ bool convert_all(const LineConverter& converter, InputReader& reader, LineOutput
   InputLine line;
   while (reader.next(line)) {
     const LineConverter::Result result =
-        line.too_long ? LineConverter::failure(line.number, "the line is too long")
+        line.too_long ? LineConverter::failure(line.number, line_too_long_text())
                       : converter.convert(line.text, line.number);
     output.write(result.line);
     all = all && !result.failed;

@@ -11,6 +11,7 @@
 #include "model/tokenizer/bpe_model.h"
 #include "model/tokenizer/json_node.h"
 #include "model/tokenizer/model_fingerprint.h"
+#include "model/tokenizer/sentencepiece_tokenizer.h"
 #include "model/tokenizer/tokenizer_json_file.h"
 #include "model/tokenizer/unigram_model.h"
 
@@ -198,6 +199,19 @@ void read_side_files(const std::filesystem::path& directory, TokenizerParts& par
   read_template_files(directory, parts);
 }
 
+// tokenizer.json, or what stands in for it.
+TokenizerJsonFile read_rules(const std::filesystem::path& directory, TokenizerParts& parts) {
+  if (is_model_file(directory / "tokenizer.json")) {
+    return read_tokenizer_json(directory / "tokenizer.json");
+  }
+  if (is_model_file(directory / "tokenizer.model")) {
+    return read_sentencepiece_as_json(directory, parts.special_texts);
+  }
+  throw std::invalid_argument(
+      fmt::format("{}: no tokenizer; accepted: tokenizer.json, or SentencePiece's tokenizer.model",
+                  directory.string()));
+}
+
 // Tokens with a role are special, whether or not the list of added tokens says so, as transformers
 // has it. One that the vocabulary lacks has no id that a model was trained with, and stays a mere
 // text.
@@ -223,12 +237,13 @@ void make_roles_special(TokenizerParts& parts) {
 }  // namespace
 
 TokenizerParts read_hugging_face_tokenizer(const std::filesystem::path& directory) {
-  const TokenizerJsonFile file = read_tokenizer_json(directory / "tokenizer.json");
+  TokenizerParts parts;
+  read_side_files(directory, parts);
+  const TokenizerJsonFile file = read_rules(directory, parts);
   const JsonNode root(file.tree, file.name);
   if (const auto version = root.find("version"); version && version->string() != "1.0") {
     version->reject("\"1.0\"");
   }
-  TokenizerParts parts;
   if (const auto node = root.find("normalizer")) parts.normalizers = parse_normalizer(*node);
   if (const auto node = root.find("pre_tokenizer")) {
     parts.pre_tokenizers = parse_pre_tokenizer(*node);
@@ -244,7 +259,6 @@ TokenizerParts read_hugging_face_tokenizer(const std::filesystem::path& director
   }
   const auto decoder = root.find("decoder");
   parts.decoder = decoder ? parse_decoder(*decoder) : joining_decoder();
-  read_side_files(directory, parts);
   make_roles_special(parts);
   std::string description = file.tree.dump();
   for (const auto& [role, text] : parts.special_texts) {

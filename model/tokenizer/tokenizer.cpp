@@ -25,9 +25,10 @@ std::shared_ptr<const Tokenizer> Tokenizer::load(const std::filesystem::path& mo
                                                ? read_gguf_tokenizer(main)
                                                : read_hugging_face_tokenizer(model));
   }
-  throw std::invalid_argument(fmt::format(
-      "{}: no tokenizer; accepted: a directory with tokenizer.json, a .gguf or a Headrace .h5 file",
-      model.string()));
+  throw std::invalid_argument(
+      fmt::format("{}: no tokenizer; accepted: a directory with tokenizer.json or tokenizer.model, "
+                  "a .gguf or a Headrace .h5 file",
+                  model.string()));
 }
 
 IncrementalDecoder::IncrementalDecoder(std::shared_ptr<const Tokenizer> tokenizer,

@@ -72,9 +72,11 @@ class Reader {
     return end();
   }
 
+  // What was last read may be long and need not be UTF-8.
   bool parse_error(std::size_t position, const std::string&, const json::exception& error) {
-    throw std::invalid_argument(
-        fmt::format("{}: not JSON at byte {}: {}", file_.name, position, error.what()));
+    const std::string_view what = error.what();
+    throw std::invalid_argument(fmt::format("{}: not JSON at byte {}: {}", file_.name, position,
+                                            what.substr(0, what.find("; last read"))));
   }
 
  private:

@@ -15,29 +15,15 @@
 #include "kernels/thread_pool.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/stage_model.h"
+#include "tests/golden/golden_models.h"
 
 namespace headrace {
 namespace {
 
 using nlohmann::json;
 
-const std::filesystem::path kGoldens = "tests/data/golden";
 constexpr float kTolerance = 1e-3F;
 constexpr int kBlockTokens = 16;
-
-std::vector<std::string> golden_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(kGoldens)) {
-    if (entry.is_directory()) names.push_back(entry.path().filename());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-std::filesystem::path model_path(const std::string& name) {
-  const std::filesystem::path folder = kGoldens / name;
-  return std::filesystem::exists(folder / "model.gguf") ? folder / "model.gguf" : folder;
-}
 
 constexpr int kRest = -1;
 
