@@ -63,14 +63,14 @@ TEST_P(Layouts, GiveTheBytesOfOneRank) {
                  .model = model,
                  .input = directory.write("requests.jsonl", requests_of(GetParam())),
                  .output = directory / "alone.jsonl"};
-  ASSERT_EQ(run_threads_job(job), LoopEnd::kFinished);
+  ASSERT_EQ(run_threads_job(job).end, LoopEnd::kFinished);
   const std::string expected = content(job.output);
   ASSERT_NE(expected.find("\"finish_reason\":\"length\""), std::string::npos) << expected;
   for (const ParallelLayout& layout : kLayouts) {
     if (layout.tensor > most || layout.pipeline > config.num_layers + 1) continue;
     job.layout = layout;
     job.output = directory / (to_string(layout) + ".jsonl");
-    ASSERT_EQ(run_threads_job(job), LoopEnd::kFinished);
+    ASSERT_EQ(run_threads_job(job).end, LoopEnd::kFinished);
     ASSERT_EQ(content(job.output), expected) << GetParam() << ", " << to_string(layout);
   }
 }

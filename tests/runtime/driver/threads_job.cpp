@@ -79,7 +79,8 @@ Rank make_rank(const ThreadsJob& job, int index, std::unique_ptr<ShardExchange> 
             .exchange = std::move(exchange),
             .model = nullptr,
             .executor = nullptr};
-  rank.ops = make_cpu_ops(DType::kFloat32, *rank.pool);
+  rank.ops = rank.at().data == job.slow_replica ? make_reference_ops(DType::kFloat32)
+                                                : make_cpu_ops(DType::kFloat32, *rank.pool);
   const StagePart part = part_of(rank);
   const StageSize size{.max_rows = job.max_rows,
                        .max_logit_rows = 5,
@@ -192,7 +193,7 @@ void run_replica(const ThreadsJob& job, Rank& rank, Channels& channels) {
       .run();
 }
 
-LoopEnd run_root(const ThreadsJob& job, Rank& rank, Channels& channels) {
+ThreadsJobEnd run_root(const ThreadsJob& job, Rank& rank, Channels& channels) {
   Scheduler scheduler(limits_of(job));
   ReplicaHead head = make_head(rank, channels, scheduler, job.max_rows);
   std::vector<ReplicaLink> others;
@@ -224,12 +225,12 @@ LoopEnd run_root(const ThreadsJob& job, Rank& rank, Channels& channels) {
       run_job_loop({.host = host, .dispatcher = dispatcher, .scheduler = scheduler, .head = head},
                    {.on_tick = [](double) {}, .stop_requested = job.stop_requested});
   if (end == LoopEnd::kFinished) store.complete({});
-  return end;
+  return {.end = end, .counts = host.counts()};
 }
 
 }  // namespace
 
-LoopEnd run_threads_job(const ThreadsJob& job) {
+ThreadsJobEnd run_threads_job(const ThreadsJob& job) {
   std::vector<Rank> ranks = make_ranks(job);
   Channels channels;
   make_channels(ranks, channels);

@@ -18,11 +18,17 @@ struct ThreadsJob {
   int max_num_seqs = 8;
   int max_rows = 16;
   int num_blocks = 40;
+  int slow_replica = -1;  // this one computes with the reference backend
   /// Asked by rank 0's loop; nonzero stops the job.
   std::function<int()> stop_requested = [] { return 0; };
 };
 
+struct ThreadsJobEnd {
+  LoopEnd end = LoopEnd::kFinished;
+  HostCounts counts;
+};
+
 /// Runs it to its end or stop; on kFinished the output is there.
-LoopEnd run_threads_job(const ThreadsJob& job);
+ThreadsJobEnd run_threads_job(const ThreadsJob& job);
 
 }  // namespace headrace
