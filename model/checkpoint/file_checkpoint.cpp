@@ -25,7 +25,7 @@ std::int64_t rows_of(const StoredTensor& tensor) {
 }
 
 std::uint64_t row_bytes(const StoredTensor& tensor) {
-  return static_cast<std::uint64_t>(tensor.shape.back() / tensor.type->block_values *
+  return static_cast<std::uint64_t>(tensor.stored_shape.back() / tensor.type->block_values *
                                     tensor.type->block_bytes);
 }
 
@@ -45,10 +45,57 @@ std::string and_more(std::size_t count) {
   return count > 1 ? fmt::format(" (and {} more)", count - 1) : std::string();
 }
 
+// Leaves of a fused tensor the part that the layout names.
+void take_part(const StoredLayout& layout, const FileCheckpointParts& parts, StoredTensor& tensor) {
+  const PartRows part = rows_of_part(parts.config, layout);
+  const std::string where = parts.files[tensor.file].path().string();
+  if (tensor.shape.empty() || tensor.shape.front() != part.stored_rows) {
+    throw std::invalid_argument(
+        fmt::format("{}: tensor {} has the shape {}, but {} implies {} {} in it", where,
+                    in_quotes(tensor.file_name), shape_text(tensor.stored_shape), parts.config_name,
+                    part.stored_rows, tensor.form == StoredForm::kTransposed ? "columns" : "rows"));
+  }
+  if (tensor.shape.size() == 1 && tensor.type != nullptr && tensor.type->block_values > 1) {
+    throw std::invalid_argument(
+        fmt::format("{}: tensor {} has the type {}, in which a vector cannot be parted", where,
+                    in_quotes(tensor.file_name), in_quotes(tensor.type_name)));
+  }
+  tensor.runs = part.runs;
+  tensor.shape.front() = part.rows;
+  tensor.bytes = tensor.bytes / static_cast<std::uint64_t>(part.stored_rows) *
+                 static_cast<std::uint64_t>(part.rows);
+}
+
 }  // namespace
 
+void add_tensor(const StoredTensor& stored, std::span<const CanonicalName> names,
+                FileCheckpointParts& parts) {
+  for (const CanonicalName& name : names) {
+    StoredTensor tensor = stored;
+    tensor.name = name.name;
+    tensor.shape = stored.stored_shape;
+    tensor.form = name.layout.form;
+    // A vector has no other order than its own.
+    if (tensor.shape.size() != 2 && tensor.form == StoredForm::kTransposed) {
+      tensor.form = StoredForm::kPlain;
+    }
+    if (tensor.form == StoredForm::kTransposed) std::swap(tensor.shape[0], tensor.shape[1]);
+    if (name.layout.part != FusedPart::kWhole) {
+      take_part(name.layout, parts, tensor);
+    } else if (!tensor.shape.empty()) {
+      tensor.runs = {.first = 0, .length = tensor.shape.front(), .stride = tensor.shape.front()};
+    }
+    parts.tensors.push_back(std::move(tensor));
+  }
+}
+
 FileCheckpoint::FileCheckpoint(FileCheckpointParts parts) : parts_(std::move(parts)) {
-  for (const StoredTensor& tensor : parts_.tensors) by_name_.emplace(tensor.name, &tensor);
+  for (const StoredTensor& tensor : parts_.tensors) {
+    if (by_name_.emplace(tensor.name, &tensor).second) continue;
+    throw std::invalid_argument(fmt::format("{}: tensor {} is there twice, the second time as {}",
+                                            parts_.files[tensor.file].path().string(),
+                                            in_quotes(tensor.name), in_quotes(tensor.file_name)));
+  }
   check_tensors();
   for (const auto& [name, tensor] : by_name_) {
     infos_.push_back({name, rows_of(*tensor), tensor->shape.back(), std::string(tensor->type->name),
@@ -121,15 +168,70 @@ void FileCheckpoint::read_rows(std::string_view name, std::int64_t begin, std::i
     throw std::out_of_range(fmt::format("rows [{}, {}) of tensor {}, which has {}", begin, end,
                                         in_quotes(name), rows_of(tensor)));
   }
-  if (begin == end) return;
-  if (tensor.interleaved_heads && tensor.shape.size() == 1) {
-    read_interleaved_vector(tensor, out);
-  } else if (tensor.interleaved_heads) {
-    read_head_rows(tensor, begin, end, out);
+  read_canonical(tensor, {begin, end, 0, tensor.shape.back()}, out);
+}
+
+// A block by canonical rows and columns.
+void FileCheckpoint::read_canonical(const StoredTensor& tensor, const TensorBlock& block,
+                                    float* out) {
+  if (block.row_begin == block.row_end || block.col_begin == block.col_end) return;
+  const std::int64_t cols = block.col_end - block.col_begin;
+  if (tensor.form == StoredForm::kTransposed) {
+    read_transposed(tensor, block, out);
+  } else if (tensor.shape.size() == 1) {
+    for_each_run(tensor.runs, block.col_begin, block.col_end,
+                 [&](std::int64_t offset, std::int64_t count, std::int64_t stored) {
+                   read_stored(tensor, {0, 1, stored, stored + count}, out + offset);
+                 });
   } else {
-    const std::uint64_t bytes = row_bytes(tensor);
-    read_stream(tensor, static_cast<std::uint64_t>(begin) * bytes,
-                static_cast<std::uint64_t>(end) * bytes, out);
+    for_each_run(tensor.runs, block.row_begin, block.row_end,
+                 [&](std::int64_t offset, std::int64_t count, std::int64_t stored) {
+                   read_stored(tensor, {stored, stored + count, block.col_begin, block.col_end},
+                               out + offset * cols);
+                 });
+  }
+  if (tensor.form == StoredForm::kOneLess) {
+    const std::int64_t count = (block.row_end - block.row_begin) * cols;
+    for (std::int64_t i = 0; i < count; ++i) out[i] += 1.0F;
+  }
+}
+
+void FileCheckpoint::read_transposed(const StoredTensor& tensor, const TensorBlock& block,
+                                     float* out) {
+  const std::int64_t cols = block.col_end - block.col_begin;
+  for_each_run(tensor.runs, block.row_begin, block.row_end,
+               [&](std::int64_t offset, std::int64_t count, std::int64_t stored) {
+                 columns_.resize(static_cast<std::size_t>(count * cols));
+                 read_stored(tensor, {block.col_begin, block.col_end, stored, stored + count},
+                             columns_.data());
+                 for (std::int64_t r = 0; r < count; ++r) {
+                   for (std::int64_t c = 0; c < cols; ++c) {
+                     out[(offset + r) * cols + c] =
+                         columns_[static_cast<std::size_t>(c * count + r)];
+                   }
+                 }
+               });
+}
+
+// A block by the file's rows and columns, but with heads in canonical order.
+void FileCheckpoint::read_stored(const StoredTensor& tensor, const TensorBlock& block, float* out) {
+  const bool interleaved = tensor.form == StoredForm::kInterleavedHeads;
+  const std::int64_t cols = tensor.stored_shape.back();
+  const std::uint64_t bytes = row_bytes(tensor);
+  if (interleaved && tensor.shape.size() == 1) {
+    read_interleaved_vector(tensor, out);
+  } else if (interleaved) {
+    read_head_rows(tensor, block.row_begin, block.row_end, out);
+  } else if (block.col_begin == 0 && block.col_end == cols) {
+    read_stream(tensor, static_cast<std::uint64_t>(block.row_begin) * bytes,
+                static_cast<std::uint64_t>(block.row_end) * bytes, out);
+  } else {
+    std::vector<float> row(static_cast<std::size_t>(cols));
+    for (std::int64_t r = block.row_begin; r < block.row_end; ++r) {
+      read_stream(tensor, static_cast<std::uint64_t>(r) * bytes,
+                  static_cast<std::uint64_t>(r + 1) * bytes, row.data());
+      out = std::copy(row.begin() + block.col_begin, row.begin() + block.col_end, out);
+    }
   }
 }
 
