@@ -51,15 +51,15 @@ const ordered_json* optional_field(const ordered_json& line, const char* key,
   return &*it;
 }
 
-std::vector<TokenId> token_ids(const ordered_json& ids) {
+std::vector<TokenId> token_ids(const ordered_json& ids, int vocab_size) {
   if (!ids.is_array()) throw std::invalid_argument("\"ids\" is not a list of token ids");
   std::vector<TokenId> out;
   out.reserve(ids.size());
   for (const ordered_json& id : ids) {
-    const bool valid =
-        id.is_number_integer() && id >= 0 && id <= std::numeric_limits<TokenId>::max();
-    if (!valid)
-      throw std::invalid_argument(fmt::format("\"ids\" holds {}: not a token id", id.dump()));
+    if (!id.is_number_integer() || id < 0 || id >= vocab_size) {
+      throw std::invalid_argument(fmt::format(
+          "\"ids\" holds {}; accepted: 0 to {}, the tokenizer's ids", id.dump(), vocab_size - 1));
+    }
     out.push_back(id.get<TokenId>());
   }
   return out;
@@ -179,8 +179,9 @@ ordered_json LineConverter::encoded(const ordered_json& line) const {
 
 ordered_json LineConverter::decoded(const ordered_json& line) const {
   check_fields(line, {"ids"});
-  return {{"text", text_.tokenizer->decode(token_ids(required(line, "ids")),
-                                           {.skip_special_tokens = options_.skip_special_tokens})}};
+  return {{"text",
+           text_.tokenizer->decode(token_ids(required(line, "ids"), text_.tokenizer->vocab_size()),
+                                   {.skip_special_tokens = options_.skip_special_tokens})}};
 }
 
 ordered_json LineConverter::rendered(const ordered_json& line) const {

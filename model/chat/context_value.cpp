@@ -33,7 +33,7 @@ Value convert(const nlohmann::ordered_json& json, int depth) {
       return convert_text(json.get_ref<const std::string&>());
     case Type::array: {
       auto* made = new SequenceObject;
-      const Value value = Value::object(Kind::kList, made);
+      Value value = Value::object(Kind::kList, made);
       made->items.reserve(json.size());
       for (const auto& item : json) {
         made->items.push_back(convert(item, depth + 1));
@@ -43,7 +43,7 @@ Value convert(const nlohmann::ordered_json& json, int depth) {
     }
     case Type::object: {
       auto* made = new DictObject;
-      const Value value = Value::object(Kind::kDict, made);
+      Value value = Value::object(Kind::kDict, made);
       made->entries.reserve(json.size());
       for (const auto& [key, item] : json.items()) {
         Value converted = convert(item, depth + 1);

@@ -24,7 +24,7 @@ class ExpressionParser {
     bool tuple = false;
     while (true) {
       if (!items.empty()) tokens_.expect_operator(",");
-      if (at_tuple_end(form.end)) break;
+      if (at_tuple_end()) break;
       items.push_back(parse_primary(form.namespaces));
       if (!tokens_.at_operator(",")) break;
       tuple = true;
@@ -52,7 +52,7 @@ class ExpressionParser {
     bool tuple = false;
     while (true) {
       if (!items.empty()) tokens_.expect_operator(",");
-      if (at_tuple_end(form.end)) break;
+      if (at_tuple_end()) break;
       items.push_back(form.conditional ? parse_expression() : parse_or());
       if (!tokens_.at_operator(",")) break;
       tuple = true;
@@ -110,10 +110,12 @@ class ExpressionParser {
 
   // ---- expressions, loosest binding first
 
-  bool at_tuple_end(std::string_view end) const {
+  // jinja2 means a loop's `in` and `recursive` to end a tuple as well, but its check never sees
+  // them.
+  bool at_tuple_end() const {
     const TokenKind kind = tokens_.current().kind;
     return kind == TokenKind::kVariableEnd || kind == TokenKind::kBlockEnd ||
-           tokens_.at_operator(")") || (!end.empty() && tokens_.at_name(end));
+           tokens_.at_operator(")");
   }
 
   ExprPtr parse_or() {
@@ -165,18 +167,16 @@ class ExpressionParser {
   ExprPtr parse_compare() {
     const int line = tokens_.current().line;
     ExprPtr first = parse_sum();
-    std::unique_ptr<CompareExpr> node;
-    while (const auto comparison = take_comparison()) {
-      if (!node) {
-        node = std::make_unique<CompareExpr>(ExprKind::kCompare, line);
-        node->first = std::move(first);
-        grow(*node, {node->first.get()});
-      }
+    std::optional<Comparison> comparison = take_comparison();
+    if (!comparison) return first;
+    auto node = std::make_unique<CompareExpr>(ExprKind::kCompare, line);
+    node->first = std::move(first);
+    grow(*node, {node->first.get()});
+    for (; comparison; comparison = take_comparison()) {
       node->rest.emplace_back(*comparison, parse_sum());
       grow(*node, {node->rest.back().second.get()});
     }
-    if (node) return node;
-    return first;
+    return node;
   }
 
   ExprPtr parse_sum() {

@@ -9,14 +9,12 @@
 namespace headrace::jinja {
 
 struct TargetForm {
-  bool namespaces = false;    // ns.name is a target
-  std::string_view end = {};  // a name that ends it
+  bool namespaces = false;  // ns.name is a target
 };
 
 struct TupleForm {
-  bool conditional = true;    // `a if b else c` is taken
-  std::string_view end = {};  // a name that ends it
-  bool parentheses = false;   // stands in brackets, where nothing is the empty tuple
+  bool conditional = true;   // `a if b else c` is taken
+  bool parentheses = false;  // stands in brackets, where nothing is the empty tuple
 };
 
 /// One expression, or a tuple where commas follow.

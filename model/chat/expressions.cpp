@@ -89,7 +89,7 @@ Value Interpreter::evaluate_dict(const ItemsExpr& expr, Frame& frame) {
     Value key = evaluate(*expr.items[i], frame);
     entries.emplace_back(std::move(key), evaluate(*expr.items[i + 1], frame));
   }
-  return dict(std::move(entries));
+  return dict(entries);
 }
 
 Value Interpreter::evaluate_unary(const UnaryExpr& expr, Frame& frame) {
@@ -226,6 +226,7 @@ Value Interpreter::evaluate_call(const CallExpr& expr, Frame& frame, const Value
 Value Interpreter::evaluate_filter(const ApplyExpr& expr, Frame& frame, const Value* captured) {
   Value operand;
   if (!expr.operand) {
+    if (captured == nullptr) throw RenderError("a filter without anything to filter");
     operand = *captured;
   } else if (captured != nullptr && expr.operand->kind == ExprKind::kFilter) {
     operand = evaluate_filter(static_cast<const ApplyExpr&>(*expr.operand), frame, captured);

@@ -135,7 +135,9 @@ Value filter_sort(Interpreter& interpreter, const Value& value, const Arguments&
     Values keys;
     for (const AttributePath& path : paths)
       keys.push_back(sort_key(interpreter, path.get(item), case_sensitive));
-    items.push_back({keys.size() == 1 ? keys[0] : interpreter.list(keys), std::move(item)});
+    // Always as a list: lists whose items are equal compare without asking for the items' order,
+    // which undefined ones do not have.
+    items.push_back({interpreter.list(std::move(keys)), std::move(item)});
   }
   sort_keyed(interpreter, items, bound.flag(0, false));
   return interpreter.list(values_of(std::move(items)));
@@ -200,7 +202,7 @@ Value filter_sum(Interpreter& interpreter, const Value& value, const Arguments& 
 // ---- groups
 
 Value make_group(Interpreter& interpreter, Value key, Values members) {
-  const Value group = interpreter.tuple({std::move(key), interpreter.list(std::move(members))});
+  Value group = interpreter.tuple({std::move(key), interpreter.list(std::move(members))});
   group.as<SequenceObject>().group = true;
   return group;
 }

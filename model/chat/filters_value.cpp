@@ -31,7 +31,7 @@ Value filter_default(Interpreter& interpreter, const Value& value, const Argumen
 
 Value filter_int(Interpreter& /*interpreter*/, const Value& value, const Arguments& arguments) {
   const Bound bound("int", arguments, {"default", "base"});
-  const Value otherwise = bound.value(0, Value::integer(0));
+  Value otherwise = bound.value(0, Value::integer(0));
   if (value.is(Kind::kUndefined)) throw_undefined(value);
   if (value.is_integer()) return Value::big_integer(integer_of(value));
   std::optional<double> real;
@@ -40,8 +40,12 @@ Value filter_int(Interpreter& /*interpreter*/, const Value& value, const Argumen
       throw RenderError("cannot convert float infinity to integer");
     real = value.float_value();
   } else if (value.is(Kind::kString)) {
-    if (const auto whole = parse_integer(value.text(), bound.integer(1, 10)))
-      return Value::big_integer(*whole);
+    // A base that is no integer is the TypeError that jinja2 takes for text that is no integer.
+    const Value base = bound.value(1, Value::integer(10));
+    if (base.is(Kind::kInt) || base.is(Kind::kBool)) {
+      const auto whole = parse_integer(value.text(), base.int_value());
+      if (whole) return Value::big_integer(*whole);
+    }
     real = parse_float(value.text());
   }
   if (!real || !std::isfinite(*real)) return otherwise;

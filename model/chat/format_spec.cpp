@@ -53,7 +53,7 @@ std::string grouped_number(const std::string& digits, char separator) {
 // A float with a precision but no type: like g, but it keeps one digit behind the point, and turns
 // to the exponent one digit earlier.
 std::string untyped_digits(Interpreter& interpreter, double value, std::int64_t precision) {
-  const std::string scientific = float_digits(interpreter, value, precision - 1, 'e', false);
+  std::string scientific = float_digits(interpreter, value, precision - 1, 'e', false);
   const std::size_t mark = scientific.find('e');
   if (mark == std::string::npos) return scientific;  // inf, nan
   const int exponent = std::stoi(scientific.substr(mark + 1));

@@ -45,6 +45,7 @@ Entries dict_entries(Interpreter& interpreter, const char* function, const Argum
   Entries entries;
   if (!arguments.positional.empty()) {
     const Value& source = arguments.positional[0];
+    if (source.is(Kind::kUndefined)) throw_undefined(source);
     if (source.is(Kind::kDict)) {
       entries = source.dict().entries;
       interpreter.charge(entries.size());
@@ -78,7 +79,7 @@ Value make_cycler(Interpreter& interpreter, const Arguments& arguments) {
   if (arguments.positional.empty()) throw RenderError("at least one item has to be provided");
   interpreter.charge(arguments.positional.size());
   auto* made = new CyclerObject;
-  const Value value = Value::object(Kind::kCycler, made);
+  Value value = Value::object(Kind::kCycler, made);
   made->items = arguments.positional;
   for (const Value& item : made->items) contain(*made, item);
   return value;
@@ -87,7 +88,7 @@ Value make_cycler(Interpreter& interpreter, const Arguments& arguments) {
 Value make_joiner(Interpreter& interpreter, const Arguments& arguments) {
   const Bound bound("joiner", arguments, {"sep"});
   auto* made = new JoinerObject;
-  const Value value = Value::object(Kind::kJoiner, made);
+  Value value = Value::object(Kind::kJoiner, made);
   made->separator = bound.has(0) ? bound.required(0) : interpreter.text(", ");
   contain(*made, made->separator);
   return value;

@@ -418,7 +418,7 @@ Value Interpreter::call_macro(const MacroObject& macro, const Arguments& argumen
     frame.slots[static_cast<std::size_t>(body.caller_slot)] = std::move(caller);
   }
   if (body.takes_kwargs) {
-    frame.slots[static_cast<std::size_t>(body.kwargs_slot)] = dict(std::move(rest));
+    frame.slots[static_cast<std::size_t>(body.kwargs_slot)] = dict(rest);
   } else if (!rest.empty()) {
     if (std::any_of(rest.begin(), rest.end(),
                     [](const auto& entry) { return entry.first.text() == "caller"; })) {

@@ -109,12 +109,12 @@ class Interpreter {
   Value list(Values items) { return sequence(Kind::kList, std::move(items)); }
   Value tuple(Values items) { return sequence(Kind::kTuple, std::move(items)); }
   /// From entries whose keys are checked here.
-  Value dict(std::vector<std::pair<Value, Value>> entries);
+  Value dict(const std::vector<std::pair<Value, Value>>& entries);
   Value view(const Value& dict, DictViewObject::Part part);
   Value range(std::int64_t start, std::int64_t stop, std::int64_t step);
   /// Takes ownership; `source` is what it reads from.
   Value iterator(IteratorObject* made, const Value& source);
-  Value name_space(std::vector<std::pair<Value, Value>> attributes);
+  Value name_space(const std::vector<std::pair<Value, Value>>& attributes);
   Value method(const Value& self, Method method);
   static Value function(FunctionObject::Body body);
 

@@ -24,7 +24,7 @@ struct LazyItems : IteratorObject {
 Value make_lazy(Interpreter& interpreter, NextItem next, const Values& holds,
                 const char* type_name) {
   auto* made = new LazyItems(std::move(next), type_name);
-  const Value value = interpreter.iterator(made, Value::none());
+  Value value = interpreter.iterator(made, Value::none());
   for (const Value& held : holds) contain(*made, held);
   return value;
 }

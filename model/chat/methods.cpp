@@ -277,7 +277,7 @@ Value call_cycler(const MethodObject& method, const Arguments& arguments) {
     cycler.position = 0;
     return Value::none();
   }
-  const Value current = cycler.items[cycler.position];
+  Value current = cycler.items[cycler.position];
   cycler.position = (cycler.position + 1) % cycler.items.size();
   return current;
 }

@@ -27,21 +27,21 @@ Value Interpreter::text(std::string text, bool markup) {
 Value Interpreter::sequence(Kind kind, Values items) {
   charge(kObjectSteps + items.size());
   auto* made = new SequenceObject;
-  const Value value = Value::object(kind, made);
+  Value value = Value::object(kind, made);
   for (const Value& item : items) contain(*made, item);
   made->items = std::move(items);
   return value;
 }
 
-Value Interpreter::dict(std::vector<std::pair<Value, Value>> entries) {
+Value Interpreter::dict(const std::vector<std::pair<Value, Value>>& entries) {
   charge(kObjectSteps * (1 + entries.size()));
   auto* made = new DictObject;
-  const Value value = Value::object(Kind::kDict, made);
-  for (auto& [key, item] : entries) {
+  Value value = Value::object(Kind::kDict, made);
+  for (const auto& [key, item] : entries) {
     contain(*made, key);
     contain(*made, item);
     charge_walk(key);
-    made->set(std::move(key), std::move(item));
+    made->set(key, item);
   }
   return value;
 }
@@ -49,7 +49,7 @@ Value Interpreter::dict(std::vector<std::pair<Value, Value>> entries) {
 Value Interpreter::view(const Value& dict, DictViewObject::Part part) {
   charge(kObjectSteps);
   auto* made = new DictViewObject;
-  const Value value = Value::object(Kind::kDictView, made);
+  Value value = Value::object(Kind::kDictView, made);
   made->owner = dict;
   made->part = part;
   contain(*made, dict);
@@ -60,7 +60,7 @@ Value Interpreter::range(std::int64_t start, std::int64_t stop, std::int64_t ste
   charge(kObjectSteps);
   if (step == 0) throw RenderError("range() arg 3 must not be zero");
   auto* made = new RangeObject;
-  const Value value = Value::object(Kind::kRange, made);
+  Value value = Value::object(Kind::kRange, made);
   made->start = start;
   made->stop = stop;
   made->step = step;
@@ -74,22 +74,22 @@ Value Interpreter::range(std::int64_t start, std::int64_t stop, std::int64_t ste
 }
 
 Value Interpreter::iterator(IteratorObject* made, const Value& source) {
-  const Value value = Value::object(Kind::kIterator, made);
+  Value value = Value::object(Kind::kIterator, made);
   charge(kObjectSteps);
   contain(*made, source);
   return value;
 }
 
-Value Interpreter::name_space(std::vector<std::pair<Value, Value>> attributes) {
+Value Interpreter::name_space(const std::vector<std::pair<Value, Value>>& attributes) {
   charge(kObjectSteps * (2 + attributes.size()));
   auto* made = new NamespaceObject;
   Value value = Value::object(Kind::kNamespace, made);
   namespaces_.push_back(value);
-  for (auto& [name, item] : attributes) {
+  for (const auto& [name, item] : attributes) {
     if (name.is(Kind::kString)) {
-      set_attribute(value, name.text(), std::move(item));
+      set_attribute(value, name.text(), item);
     } else {
-      made->attributes.set(std::move(name), std::move(item));
+      made->attributes.set(name, item);
     }
   }
   return value;
@@ -98,7 +98,7 @@ Value Interpreter::name_space(std::vector<std::pair<Value, Value>> attributes) {
 Value Interpreter::method(const Value& self, Method method) {
   charge(kObjectSteps);
   auto* made = new MethodObject;
-  const Value value = Value::object(Kind::kMethod, made);
+  Value value = Value::object(Kind::kMethod, made);
   made->self = self;
   made->method = method;
   contain(*made, self);

@@ -116,9 +116,9 @@ class Parser {
 
   StmtPtr parse_for() {
     auto node = std::make_unique<ForStmt>(StmtKind::kFor, tokens_.advance().line);
-    node->target = parse_target(tokens_, {.end = "in"});
+    node->target = parse_target(tokens_);
     tokens_.expect_name("in");
-    node->iterable = parse_tuple(tokens_, {.conditional = false, .end = "recursive"});
+    node->iterable = parse_tuple(tokens_, {.conditional = false});
     if (tokens_.skip_name("if")) {
       node->test = parse_expression(tokens_);
       node->test_target = copy_target(*node->target);

@@ -113,17 +113,12 @@ class PercentFormatter {
     }
     while (peek() == 'l' || peek() == 'h' || peek() == 'L') ++at_;
     const char type = text_[at_++];
-    const bool plain_percent = type == '%' && text_[at_ - 2] == '%';
-    if (plain_percent) {
+    if (type == '%' && text_[at_ - 2] == '%') {
       out_ += '%';
       return;
     }
     spec.type = type;
     const Value value = keyed ? *keyed : next_value();
-    if (type == '%') {  // with a width or the like it takes a value all the same
-      out_ += '%';
-      return;
-    }
     out_ += conversion(value, spec, zero);
   }
 

@@ -37,12 +37,21 @@ class BraceFormatter {
   }
 
  private:
+  // Brackets in the name of a field may hold braces; its specification may hold fields.
   static std::size_t field_end(std::string_view text, std::size_t at) {
     if (at >= text.size()) throw RenderError("Single '{' encountered in format string");
+    bool in_name = true;
+    bool in_brackets = false;
     int open = 1;
     for (; at < text.size(); ++at) {
-      if (text[at] == '{') ++open;
-      if (text[at] == '}' && --open == 0) return at;
+      const char c = text[at];
+      if (in_name && c == '[') in_brackets = true;
+      if (c == ']') in_brackets = false;
+      if (in_brackets) continue;
+      if (c == ':' || c == '!') in_name = false;
+      if (c == '{' && in_name) throw RenderError("unexpected '{' in field name");
+      if (c == '{') ++open;
+      if (c == '}' && --open == 0) return at;
     }
     throw RenderError("expected '}' before end of string");
   }
@@ -87,7 +96,7 @@ class BraceFormatter {
   Value lookup(std::string_view name) {
     std::size_t end = name.find_first_of(".[");
     const std::string_view first = name.substr(0, end);
-    Value value = first_value(first);
+    Value value = name.empty() ? numbered_value() : first_value(first, first.size() == name.size());
     while (end < name.size()) {
       if (name[end] == '.') {
         const std::size_t begin = end + 1;
@@ -109,21 +118,27 @@ class BraceFormatter {
     return value;
   }
 
-  Value first_value(std::string_view name) {
-    std::size_t index = 0;
-    if (name.empty() || is_number(name)) {
-      const bool automatic = name.empty();
-      if ((automatic && manual_) || (!automatic && next_ > 0)) {
-        throw RenderError(
-            "cannot switch between manual field specification and automatic field numbering");
-      }
-      if (!automatic) manual_ = true;
-      index = automatic ? next_++ : static_cast<std::size_t>(std::stoll(std::string(name)));
-      if (index >= arguments_.positional.size()) {
-        throw RenderError("Replacement index " + std::to_string(index) +
-                          " out of range for positional args tuple");
-      }
-      return arguments_.positional[index];
+  Value positional_value(std::size_t index) const {
+    if (index < arguments_.positional.size()) return arguments_.positional[index];
+    throw RenderError("Replacement index " + std::to_string(index) +
+                      " out of range for positional args tuple");
+  }
+
+  static constexpr const char* kMixedNumbering =
+      "cannot switch between manual field specification and automatic field numbering";
+
+  // {}: the next argument.
+  Value numbered_value() {
+    if (manual_) throw RenderError(kMixedNumbering);
+    return positional_value(next_++);
+  }
+
+  // Like string.Formatter, only a field that is nothing but a number rules automatic numbering out.
+  Value first_value(std::string_view name, bool whole) {
+    if (is_number(name)) {
+      if (whole && next_ > 0) throw RenderError(kMixedNumbering);
+      manual_ = manual_ || whole;
+      return positional_value(static_cast<std::size_t>(std::stoll(std::string(name))));
     }
     for (const auto& [key, value] : arguments_.keyword) {
       if (key.text() == name) return value;

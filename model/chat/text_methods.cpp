@@ -65,7 +65,9 @@ std::vector<std::string_view> split_space_from_right(std::string_view text,
 
 std::string replace_text(Interpreter& interpreter, std::string_view text,
                          const Replacement& replacement) {
-  const auto& [old, fresh, limit] = replacement;
+  const std::string_view old = replacement.old;
+  const std::string_view fresh = replacement.fresh;
+  const std::int64_t limit = replacement.count;
   std::string out;
   std::size_t at = 0;
   std::int64_t done = 0;

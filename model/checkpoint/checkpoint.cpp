@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <system_error>
 
@@ -23,6 +24,18 @@ std::unique_ptr<Checkpoint> Checkpoint::open(const std::filesystem::path& model)
                   "local cache or a "
                   ".gguf file is accepted",
                   path.string(), what.empty() ? std::string() : "; it looks like " + what));
+}
+
+void Checkpoint::read_rows(std::string_view name, std::int64_t begin, std::int64_t end,
+                           float* out) {
+  const std::vector<TensorInfo>& all = tensors();
+  const auto found = std::lower_bound(
+      all.begin(), all.end(), name,
+      [](const TensorInfo& info, std::string_view wanted) { return info.name < wanted; });
+  if (found == all.end() || found->name != name) {
+    throw std::out_of_range(fmt::format("there is no tensor {}", in_quotes(name)));
+  }
+  read_block(name, {begin, end, 0, found->cols}, out);
 }
 
 std::int64_t num_parameters(const Checkpoint& checkpoint) {

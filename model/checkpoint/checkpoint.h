@@ -52,11 +52,15 @@ class Checkpoint {
   /// means.
   virtual DType preferred_dtype() const = 0;
 
-  /// Reads rows [begin, end) of a tensor as float32 into out (room for (end - begin) * cols
-  /// values); quantised blocks are dequantised. Reads only those rows' bytes. Throws
-  /// std::runtime_error on I/O errors. Not thread-safe.
-  virtual void read_rows(std::string_view name, std::int64_t begin, std::int64_t end,
-                         float* out) = 0;
+  /// Reads a block of a tensor as float32 into out, [rows, cols] of the block without gaps;
+  /// quantised values are dequantised. Rows wanted whole cost only their own bytes; of rows wanted
+  /// in part the bytes between may be read too, where that is faster than leaving them out. Throws
+  /// std::out_of_range for a block that is not in the tensor, std::runtime_error on I/O errors. Not
+  /// thread-safe.
+  virtual void read_block(std::string_view name, const TensorBlock& block, float* out) = 0;
+
+  /// read_block() of whole rows [begin, end).
+  void read_rows(std::string_view name, std::int64_t begin, std::int64_t end, float* out);
 
   /// A short text that is equal for equal weights: sizes, headers and sampled contents of every
   /// file.

@@ -1,5 +1,5 @@
 // The checkpoint that safetensors and GGUF share: a table of where each canonical tensor lies, and
-// the reading of rows from there.
+// the reading of blocks from there.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include "model/checkpoint/dequantize.h"
 #include "model/checkpoint/input_file.h"
 #include "model/checkpoint/stored_layout.h"
+#include "model/checkpoint/tensor_reader.h"
 #include "model/families/family.h"
 
 namespace headrace {
@@ -61,7 +62,7 @@ class FileCheckpoint : public Checkpoint {
   const std::vector<TensorInfo>& tensors() const override { return infos_; }
   bool has(std::string_view name) const override { return by_name_.contains(name); }
   DType preferred_dtype() const override;
-  void read_rows(std::string_view name, std::int64_t begin, std::int64_t end, float* out) override;
+  void read_block(std::string_view name, const TensorBlock& block, float* out) override;
   std::string fingerprint() const override;
   std::string format() const override;
   std::string generation_config() const override { return parts_.generation_config; }
@@ -69,18 +70,15 @@ class FileCheckpoint : public Checkpoint {
  private:
   void check_tensors() const;
   void check_tensor(const StoredTensor& tensor, const std::vector<std::int64_t>& expected) const;
-  void read_canonical(const StoredTensor& tensor, const TensorBlock& block, float* out);
   void read_transposed(const StoredTensor& tensor, const TensorBlock& block, float* out);
-  void read_stored(const StoredTensor& tensor, const TensorBlock& block, float* out);
-  void read_stream(const StoredTensor& tensor, std::uint64_t begin, std::uint64_t end, float* out);
-  void read_head_rows(const StoredTensor& tensor, std::int64_t begin, std::int64_t end, float* out);
-  void read_interleaved_vector(const StoredTensor& tensor, float* out);
+  void read_runs(const StoredTensor& tensor, const TensorBlock& block, float* out);
+  StoredMatrix stored_matrix(const StoredTensor& tensor) const;
 
   FileCheckpointParts parts_;
   std::map<std::string, const StoredTensor*, std::less<>> by_name_;
   std::vector<TensorInfo> infos_;
-  std::vector<float> columns_;     // of a transposed tensor
-  std::vector<std::byte> buffer_;  // of raw blocks; grows to a piece or a head, kept between reads
+  TensorReader reader_;
+  std::vector<float> columns_;  // of a transposed tensor
 };
 
 }  // namespace headrace

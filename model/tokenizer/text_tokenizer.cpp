@@ -43,9 +43,8 @@ class TokenTextStream final : public TextStream {
   }
 
   void append(TokenId id) {
-    tokenizer_.require_id(id);
-    if (options_.skip_special_tokens && tokenizer_.is_skipped(id)) return;
     if (tokenizer_.added(id) == nullptr && !tokenizer_.parts_.vocabulary->contains(id)) return;
+    if (options_.skip_special_tokens && tokenizer_.is_skipped(id)) return;
     chain_.push(tokenizer_.decoder_token(id));
   }
 
@@ -175,13 +174,6 @@ std::string_view TextTokenizer::decoder_token(TokenId id) const {
 bool TextTokenizer::is_skipped(TokenId id) const {
   const AddedToken* token = added(id);
   return token != nullptr && token->special && token->pattern() == token->content;
-}
-
-void TextTokenizer::require_id(TokenId id) const {
-  if (id < 0 || id >= vocab_size()) {
-    throw std::invalid_argument(
-        fmt::format("token id {}; accepted: 0 to {}", id, vocab_size() - 1));
-  }
 }
 
 int TextTokenizer::vocab_size() const {

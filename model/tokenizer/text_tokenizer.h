@@ -66,7 +66,6 @@ class TextTokenizer final : public Tokenizer {
   /// The text that decoding starts from.
   std::string_view decoder_token(TokenId id) const;
   bool is_skipped(TokenId id) const;
-  void require_id(TokenId id) const;
 
   void encode_text(std::string_view text, Memory& memory, std::vector<TokenId>& out) const;
   void encode_segment(Segment segment, Memory& memory, std::vector<TokenId>& out) const;

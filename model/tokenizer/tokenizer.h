@@ -49,8 +49,8 @@ class Tokenizer {
   /// for text that is not UTF-8. Linear in the length of the text.
   virtual std::vector<TokenId> encode(std::string_view text, EncodeOptions options = {}) const = 0;
 
-  /// Always valid UTF-8; bytes that make no character become U+FFFD. Ids outside the vocabulary
-  /// throw std::invalid_argument.
+  /// Always valid UTF-8; bytes that make no character become U+FFFD. An id without a token is no
+  /// text, as the library has it: a model's table may have more rows than its tokenizer has ids.
   virtual std::string decode(std::span<const TokenId> ids, DecodeOptions options = {}) const = 0;
 
   virtual std::unique_ptr<TextStream> open_stream(DecodeOptions options = {}) const = 0;

@@ -197,6 +197,11 @@ TEST_F(LineConverterTest, BadIdsAreNamed) {
                           R"({"ids":[999999]})", R"({"ids":[null]})"}) {
     EXPECT_TRUE(error_of(decode, bad).starts_with("line 7: ")) << bad;
   }
+  const int size =
+      load_model_text({.model = options_.model, .chat_template = {}}).tokenizer->vocab_size();
+  EXPECT_EQ(error_of(decode, json({{"ids", {0, size}}}).dump()),
+            "line 7: \"ids\" holds " + std::to_string(size) + "; accepted: 0 to " +
+                std::to_string(size - 1) + ", the tokenizer's ids");
 }
 
 TEST_F(LineConverterTest, BadChatsAreErrorsOfTheirLine) {

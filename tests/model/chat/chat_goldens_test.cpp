@@ -71,7 +71,9 @@ TEST(ChatGoldens, EveryTemplateRendersEveryConversationAsJinja2Does) {
     for (const auto& [conversation, wanted] : outcomes.items()) {
       const Json got = outcome(source, conversations["contexts"][conversation],
                                conversations["now_s"].get<std::int64_t>());
-      expect_same(wanted, got, name + " on " + conversation);
+      std::string what = name;
+      what.append(" on ").append(conversation);
+      expect_same(wanted, got, what);
     }
   }
 }

@@ -722,6 +722,16 @@ none < none
 1.0/0
 1.0%0
 0**-1
+'%5% a' % 3
+'{.3}'.format('abc')
+'{:{w}}|{0[{{}]}'.format('a',w=5)
+'{0[{b]}|'.format({'{b': 1})
+'{.{w}}|'.format('a',w=5)
+dict(undefd)
+namespace(undefd).a
+'ff'|int(0,undefd)
+users|sort(attribute='nope')|map(attribute='name')|list
+users|groupby('nope')|length
 """.strip("\n").split("\n")
 
 STATEMENTS = r"""
@@ -917,6 +927,9 @@ a {{- x }} b {{ x -}} c
 {{ msgs|selectattr('role','equalto','user')[0] }}
 {{ msgs[-1].role }}{{ msgs|last }}
 　{%- if x -%}　b{% endif %}
+{% for a, in [[1]] %}{{ a }}{% endfor %}
+{% for m in recursive %}{{ m }}{% else %}none{% endfor %}
+{% for m in l, recursive %}{{ m }};{% endfor %}
 """.strip("\n").split("\n") + [
     '  {%- raw -%}  {{ x }}  {%- endraw -%}  b',
     ' a',

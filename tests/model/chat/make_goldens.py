@@ -7,6 +7,7 @@ Writes OUT/conversations.json (the contexts), OUT/templates.json (what each temp
 OUT/constructs.json (many small templates over one context).
 """
 
+import copy
 import datetime
 import json
 import pathlib
@@ -100,7 +101,7 @@ def outcome(source, context):
     except Exception as error:
         return {"refused": type(error).__name__}
     try:
-        return {"output": template.render(**context)}
+        return {"output": template.render(**copy.deepcopy(context))}
     except Exception as error:
         name = type(error).__name__
         if name == "TemplateError":

@@ -273,6 +273,26 @@ TEST(AnswerBuilder, EchoPutsThePromptFirst) {
   EXPECT_EQ(logprobs["text_offset"].dump(), "[0,3,4,5,6]");
 }
 
+// Padded tables: the model knows ids that the tokenizer lacks.
+TEST(AnswerBuilder, IdsWithoutATokenAreEmptyTextInPromptAndAnswer) {
+  constexpr TokenId kPadding = FakeTokenizer::kPadding;
+  AnswerBuilder answer = builder(
+      R"({"prompt":[97,262],"echo":true,"logprobs":1,"prompt_logprobs":1,"max_tokens":3,"return_token_ids":true})");
+  ASSERT_TRUE(answer.sequence(0).has_value());
+  answer.add_prompt_scores(0, std::vector<ScoredToken>{{kPadding, -1.0F, 1, {{kPadding, -1.0F}}}});
+  answer.add(0, token('x'));
+  answer.add(0, {kPadding, -2.0F, 1, {{'b', -1.0F}}});
+  answer.add(0, {'y', -0.5F, 2, {{kPadding, -0.25F}}});
+  ASSERT_TRUE(answer.done());
+  const Json shown = choice(answer);
+  EXPECT_EQ(shown["text"], "axy");
+  EXPECT_EQ(shown["token_ids"], (Json{'x', kPadding, 'y'}));
+  EXPECT_EQ(shown["logprobs"]["tokens"], (Json{"a", "", "x", "", "y"}));
+  EXPECT_EQ(shown["logprobs"]["text_offset"], (Json{0, 1, 1, 2, 2}));
+  EXPECT_EQ(shown["logprobs"]["top_logprobs"][4].dump(), R"({"":-0.25,"y":-0.5})");
+  EXPECT_EQ(shown["prompt_logprobs"][1]["262"]["decoded_token"], "");
+}
+
 TEST(AnswerBuilder, ScoringAloneNeedsNoToken) {
   AnswerBuilder answer =
       builder(R"({"prompt":"xy","echo":true,"logprobs":0,"max_tokens":0,"n":2})");

@@ -10,7 +10,7 @@
 namespace headrace {
 
 /// 0..255: that byte. 256 "<s>", 257 "</s>" (both special), 258 "end", 259 " END", 260 "a" (a
-/// twin).
+/// twin). Its model's table has rows for two ids more.
 class FakeTokenizer final : public Tokenizer {
  public:
   static constexpr TokenId kBos = 256;
@@ -18,7 +18,9 @@ class FakeTokenizer final : public Tokenizer {
   static constexpr TokenId kWord = 258;    // "end"
   static constexpr TokenId kSpaced = 259;  // " END"
   static constexpr TokenId kTwin = 260;    // "a", as 97
-  static constexpr int kVocabSize = 261;
+  static constexpr int kNumIds = 261;
+  static constexpr TokenId kPadding = 262;  // an id of the model that is no token
+  static constexpr int kVocabSize = 263;    // the model's
 
   std::vector<TokenId> encode(std::string_view text, EncodeOptions options = {}) const override {
     std::vector<TokenId> ids;
@@ -28,7 +30,7 @@ class FakeTokenizer final : public Tokenizer {
   }
   std::string decode(std::span<const TokenId> ids, DecodeOptions options = {}) const override;
   std::unique_ptr<TextStream> open_stream(DecodeOptions options = {}) const override;
-  int vocab_size() const override { return kVocabSize; }
+  int vocab_size() const override { return kNumIds; }
   std::optional<TokenId> token_to_id(std::string_view) const override { return std::nullopt; }
   std::string id_to_token(TokenId) const override { return {}; }
   bool is_special(TokenId id) const override { return id == kBos || id == kEos; }

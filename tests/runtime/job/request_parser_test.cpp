@@ -128,7 +128,7 @@ TEST(RequestParser, PromptTakesAllItsForms) {
   EXPECT_EQ(texts("[[97],[98,99]]"), (Texts{"a", "bc"}));
   EXPECT_EQ(texts("[\"a\",[98]]"), (Texts{"<s>a", "b"}));
   EXPECT_EQ(texts("\"\""), (Texts{"<s>"}));
-  for (const char* bad : {"[]", "[[]]", "5", "{}", "[97,\"a\"]", "[261]", "[-1]", "[1.5]", "[null]",
+  for (const char* bad : {"[]", "[[]]", "5", "{}", "[97,\"a\"]", "[263]", "[-1]", "[1.5]", "[null]",
                           "true", "[[97],5]", "[1e30]"}) {
     EXPECT_EQ(error(std::string("{\"prompt\":") + bad + "}").code, "invalid_request") << bad;
   }
@@ -207,7 +207,7 @@ TEST(RequestParser, ValuesOutOfRangeAreRefusedByName) {
                             R"("stop":[5])",
                             R"("stop":"")",
                             R"("stop":["a",""])",
-                            R"("stop_token_ids":[261])",
+                            R"("stop_token_ids":[263])",
                             R"("stop_token_ids":5)",
                             R"("logprobs":21)",
                             R"("logprobs":-1)",
@@ -216,7 +216,7 @@ TEST(RequestParser, ValuesOutOfRangeAreRefusedByName) {
                             R"("logit_bias":[])",
                             R"("logit_bias":{"x":1})",
                             R"("logit_bias":{"5":101})",
-                            R"("logit_bias":{"261":1})",
+                            R"("logit_bias":{"263":1})",
                             R"("logit_bias":{"-1":1})",
                             R"("logit_bias":{"5":"1"})",
                             R"("logit_bias":{"5":1,"05":2})",
