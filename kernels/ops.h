@@ -92,6 +92,9 @@ struct SequenceRows {
   std::int32_t num_rows = 0;
   std::int32_t first_position = 0;       // of the first row; the others follow
   const std::int32_t* blocks = nullptr;  // ids; cover positions [0, first_position + num_rows)
+  // Tokens that the sequence may come to, known from its start; 0 where nothing depends on it. For
+  // what makes the operators' inputs, not for them.
+  std::int32_t max_length = 0;
 };
 
 /// Log-softmax facts of one row of logits.
@@ -128,9 +131,8 @@ class Ops {
   /// weights [parts.width].
   virtual void norm_parts(TensorView inout, const RowParts& parts, const Norm& norm) = 0;
 
-  void rms_norm(TensorView out, ConstTensorView x, const float* weight, float eps) {
-    norm(out, x, {.kind = NormKind::kRms, .eps = eps, .weight = weight});
-  }
+  /// out compute type [rows, h] = x float32 [rows, h], rounded.
+  virtual void convert(TensorView out, ConstTensorView x) = 0;
 
   /// out float32 [m, n] = x [m, k] (compute type) times w's transpose, plus bias (n floats, or
   /// null).
@@ -175,10 +177,6 @@ class Ops {
   /// out compute type [rows, i] = activation(x), x float32 [rows, i]; or, where x has twice as many
   /// columns, activation(gate) * up, gates first.
   virtual void activate(TensorView out, ConstTensorView x, Activation activation) = 0;
-
-  void silu_mul(TensorView out, ConstTensorView gate_up) {
-    activate(out, gate_up, Activation::kSilu);
-  }
 
   /// inout float32 = inout * factor.
   virtual void scale(TensorView inout, float factor) = 0;

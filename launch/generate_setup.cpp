@@ -213,7 +213,7 @@ RankSetup set_up_rank(const Environment& environment, const GenerateOptions& opt
   setup.checkpoint = Checkpoint::open(resolve_model_path(options.model));
   const ModelConfig& config = setup.checkpoint->config();
   setup.dtype = choose_dtype(options.dtype, *setup.checkpoint);
-  tensor_shards(sharded_sizes(config), setup.layout.tensor);  // a size that cannot be shows now
+  require_tensor_parallel(config, setup.layout.tensor);
   setup.parts = make_parts(config, options, setup.layout);
   setup.max_model_len = choose_max_model_len(config, options);
   setup.num_micro_batches =

@@ -75,7 +75,7 @@ struct ModelConfig {
   // Norms: before attention and MLP, of what they give, of queries and keys, and a final one.
   NormKind norm = NormKind::kRms;
   bool norm_bias = false;  // kLayer only
-  float rms_norm_eps = 1e-5F;
+  float norm_eps = 1e-5F;
   bool pre_norms = true;
   bool post_norms = false;  // before the residual is added
   QkNorm qk_norm = QkNorm::kNone;

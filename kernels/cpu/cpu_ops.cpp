@@ -104,6 +104,14 @@ class CpuOps final : public Ops {
                .row_end = inout.rows});
   }
 
+  void convert(TensorView out, ConstTensorView x) override {
+    require_view(x, {.name = "convert: x", .rows = out.rows, .cols = out.cols});
+    require_view(out, {"convert: out", out.rows, out.cols, dtype_});
+    over_rows(out.rows, out.cols, [&](std::int64_t begin, std::int64_t end) {
+      kernels_.convert(x.f32(), out.data, begin * out.cols, end * out.cols);
+    });
+  }
+
   void matmul(TensorView out, ConstTensorView x, const Matrix& w, const float* bias) override {
     require_whole_sum(w);
     multiply(out, x, w, bias, Epilogue::kStore);

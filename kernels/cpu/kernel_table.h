@@ -130,6 +130,8 @@ struct KernelTable {
   void (*pack)(const PackArgs&) = nullptr;
   void (*gemm)(const GemmArgs&) = nullptr;
   void (*norm)(const NormArgs&) = nullptr;
+  /// Elements [begin, end) of x, in the compute type.
+  void (*convert)(const float* x, std::byte* out, std::int64_t begin, std::int64_t end) = nullptr;
   void (*activate)(const ActivationArgs&) = nullptr;
   void (*scale)(float* values, std::int64_t count, float factor) = nullptr;
   void (*add_scaled)(float* sums, const float* x, std::int64_t count, float factor) = nullptr;

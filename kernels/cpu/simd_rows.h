@@ -61,6 +61,15 @@ void activate(const ActivationArgs& args) {
 }
 
 template <class F>
+void convert(const float* x, std::byte* out, std::int64_t begin, std::int64_t end) {
+  using L = typename F::Lanes;
+  for (std::int64_t i = begin; i < end; i += 16) {
+    const int n = lanes_at(i, end);
+    F::store_elements(out, i, L::load_first(x + i, n), n);
+  }
+}
+
+template <class F>
 void scale(float* values, std::int64_t count, float factor) {
   using L = typename F::Lanes;
   for (std::int64_t i = 0; i < count; i += 16) {

@@ -20,6 +20,7 @@ constexpr KernelTable make_kernel_table(std::string_view isa) {
       .pack = pack<F>,
       .gemm = gemm<F>,
       .norm = norm<F>,
+      .convert = convert<F>,
       .activate = activate<F>,
       .scale = scale<F>,
       .add_scaled = add_scaled<F>,

@@ -129,6 +129,13 @@ class ReferenceOps final : public Ops {
     }
   }
 
+  void convert(TensorView out, ConstTensorView x) override {
+    const FlushDenormals guard;
+    require_view(x, {.name = "convert: x", .rows = out.rows, .cols = out.cols});
+    require_view(out, {"convert: out", out.rows, out.cols, dtype_});
+    for (std::int64_t i = 0; i < x.rows * x.cols; ++i) write_element(out, i, x.f32()[i]);
+  }
+
   void matmul(TensorView out, ConstTensorView x, const Matrix& w, const float* bias) override {
     require_whole_sum(w);
     multiply(out, x, w, [bias](float& element, float value, std::int64_t column, int /*index*/) {

@@ -127,7 +127,7 @@ ModelConfig facts_of(const JsonObject& config, const ConfigJsonKeys& keys,
   if (!is_norm_epsilon(epsilon)) {
     config.refuse(keys.norm_eps, "a number between 0 and 1 is accepted");
   }
-  model.rms_norm_eps = static_cast<float>(epsilon);
+  model.norm_eps = static_cast<float>(epsilon);
   model.tied_head = config.boolean("tie_word_embeddings").value_or(defaults.tied_head);
 
   for (const TokenId id : token_ids(config, "bos_token_id", defaults.bos_token_id)) {

@@ -96,7 +96,7 @@ void read_epsilon(const GgufKeys& keys, ModelConfig& model) {
   if (!epsilon || !is_norm_epsilon(*epsilon)) {
     keys.refuse(fmt::format("{} must be a number between 0 and 1", keys.full(key)));
   }
-  model.rms_norm_eps = static_cast<float>(*epsilon);
+  model.norm_eps = static_cast<float>(*epsilon);
 }
 
 }  // namespace

@@ -55,6 +55,10 @@ class FaultyOps : public Ops {
     count();
     real_->norm_parts(inout, parts, norm);
   }
+  void convert(TensorView out, ConstTensorView x) override {
+    count();
+    real_->convert(out, x);
+  }
   void matmul(TensorView out, ConstTensorView x, const Matrix& w, const float* bias) override {
     count();
     real_->matmul(out, x, w, bias);

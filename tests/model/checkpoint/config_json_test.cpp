@@ -48,7 +48,7 @@ TEST(ConfigJson, EveryTraitIsMapped) {
   EXPECT_EQ(model.intermediate_size, 32);
   EXPECT_EQ(model.vocab_size, 24);
   EXPECT_EQ(model.max_position_embeddings, 128);
-  EXPECT_EQ(model.rms_norm_eps, 1e-5F);
+  EXPECT_EQ(model.norm_eps, 1e-5F);
   EXPECT_TRUE(model.tied_head);
   EXPECT_TRUE(model.qkv_bias);
   EXPECT_TRUE(model.output_bias);
@@ -71,7 +71,7 @@ TEST(ConfigJson, AbsentKeysHaveTransformersDefaults) {
   EXPECT_EQ(model.num_kv_heads, 4);
   EXPECT_EQ(model.head_dim, 4);
   EXPECT_EQ(model.max_position_embeddings, 2048);
-  EXPECT_EQ(model.rms_norm_eps, 1e-6F);
+  EXPECT_EQ(model.norm_eps, 1e-6F);
   EXPECT_FALSE(model.tied_head);
   EXPECT_FALSE(model.qkv_bias);
   EXPECT_FALSE(model.mlp_bias);
@@ -223,7 +223,7 @@ TEST(GgufMetadata, EveryTraitIsMapped) {
   EXPECT_EQ(model.head_dim, 4);
   EXPECT_EQ(model.vocab_size, 24);
   EXPECT_EQ(model.max_position_embeddings, 128);
-  EXPECT_EQ(model.rms_norm_eps, 1e-5F);
+  EXPECT_EQ(model.norm_eps, 1e-5F);
   EXPECT_TRUE(model.tied_head);
   EXPECT_EQ(model.rope.theta, 10000.0);
   EXPECT_EQ(model.bos_token_id, 1);
