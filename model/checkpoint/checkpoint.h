@@ -71,6 +71,10 @@ class Checkpoint {
   /// thread-safe.
   virtual void read_block(std::string_view name, const TensorBlock& block, float* out) = 0;
 
+  /// Bytes that read_block() takes from the files: more than the block has where it reads bytes
+  /// between. Throws like it.
+  virtual std::uint64_t bytes_to_read(std::string_view name, const TensorBlock& block) const = 0;
+
   /// read_block() of whole rows [begin, end).
   void read_rows(std::string_view name, std::int64_t begin, std::int64_t end, float* out);
 
