@@ -1,5 +1,6 @@
 #include "comm/communicator.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -10,6 +11,21 @@ namespace headrace {
 Communicator Communicator::duplicate(MPI_Comm parent) {
   MPI_Comm comm = MPI_COMM_NULL;
   HR_MPI(MPI_Comm_dup(parent, &comm));
+  HR_MPI(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+  return Communicator(comm);
+}
+
+Communicator Communicator::reordered(const Communicator& parent, const std::vector<int>& order) {
+  const auto own = std::find(order.begin(), order.end(), parent.rank());
+  MPI_Comm comm = MPI_COMM_NULL;
+  HR_MPI(MPI_Comm_split(parent.get(), 0, static_cast<int>(own - order.begin()), &comm));
+  HR_MPI(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+  return Communicator(comm);
+}
+
+Communicator Communicator::split(const Communicator& parent, int group) {
+  MPI_Comm comm = MPI_COMM_NULL;
+  HR_MPI(MPI_Comm_split(parent.get(), group, parent.rank(), &comm));
   HR_MPI(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
   return Communicator(comm);
 }
@@ -53,6 +69,12 @@ std::int64_t Communicator::min(std::int64_t value) const {
   std::int64_t smallest = 0;
   HR_MPI(MPI_Allreduce(&value, &smallest, 1, MPI_INT64_T, MPI_MIN, comm_));
   return smallest;
+}
+
+std::vector<std::int64_t> Communicator::all_gather(std::int64_t value) const {
+  std::vector<std::int64_t> values(static_cast<std::size_t>(size()));
+  HR_MPI(MPI_Allgather(&value, 1, MPI_INT64_T, values.data(), 1, MPI_INT64_T, comm_));
+  return values;
 }
 
 void Communicator::broadcast(std::span<std::byte> bytes, int root) const {

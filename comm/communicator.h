@@ -16,6 +16,11 @@ class Communicator {
  public:
   /// Collective over parent.
   static Communicator duplicate(MPI_Comm parent);
+  /// The ranks of parent in another order: order[i] is the rank of parent that gets rank i.
+  /// Collective over parent.
+  static Communicator reordered(const Communicator& parent, const std::vector<int>& order);
+  /// The ranks that give the same group, in parent's order. Collective over parent.
+  static Communicator split(const Communicator& parent, int group);
   /// Ranks that share memory with this one. Collective over parent.
   static Communicator shared_memory(MPI_Comm parent);
 
@@ -33,6 +38,8 @@ class Communicator {
   void barrier() const;
   /// Collective. The smallest of all ranks' values.
   std::int64_t min(std::int64_t value) const;
+  /// Collective. Every rank's value, in order of rank.
+  std::vector<std::int64_t> all_gather(std::int64_t value) const;
   /// Collective. Everybody gets root's bytes; the others' sizes must match.
   void broadcast(std::span<std::byte> bytes, int root) const;
   /// Collective. Everybody gets root's text.

@@ -43,4 +43,16 @@ Environment::Environment()
 
 Environment::~Environment() = default;
 
+// The lowest rank on a machine names it.
+std::vector<int> Environment::nodes() const {
+  const std::int64_t lowest = node_.min(world_.rank());
+  std::vector<int> names;
+  for (const std::int64_t name : world_.all_gather(lowest)) names.push_back(static_cast<int>(name));
+  return names;
+}
+
+void Environment::reorder(const std::vector<int>& order) {
+  world_ = Communicator::reordered(world_, order);
+}
+
 }  // namespace headrace

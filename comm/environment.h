@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include <string>
+#include <vector>
 
 #include "comm/communicator.h"
 
@@ -21,6 +22,12 @@ class Environment {
   int rank() const { return world_.rank(); }
   int num_ranks() const { return world_.size(); }
   const Communicator& world() const { return world_; }
+
+  /// For each rank, a number that names its machine. Collective over the world.
+  std::vector<int> nodes() const;
+  /// Gives the world's ranks another order (Communicator::reordered). Collective over the world;
+  /// before anything else is made from it.
+  void reorder(const std::vector<int>& order);
 
   /// Ranks of this job on this machine, and this rank's place among them.
   int node_rank() const { return node_.rank(); }

@@ -44,7 +44,31 @@ void require_tree(const ReductionTree& tree, std::int64_t k, DType compute_dtype
     depth += 1 - tree.merges[i];
     if (depth < 1) fail("reduction tree: slice " + std::to_string(s) + " merges too often");
   }
-  if (depth != 1) fail("reduction tree: " + std::to_string(depth) + " values are left, expected 1");
+}
+
+void require_whole_sum(const Matrix& matrix) {
+  if (matrix.num_values() == 1) return;
+  fail("matmul: the matrix is a part of one and leaves " + std::to_string(matrix.num_values()) +
+       " values, expected 1");
+}
+
+void require_merges(std::size_t num_parts, std::span<const std::int32_t> merges) {
+  if (merges.size() != num_parts) {
+    fail("add_partials: " + std::to_string(num_parts) + " parts, but merges for " +
+         std::to_string(merges.size()));
+  }
+  int depth = 0;
+  for (const std::int32_t count : merges) {
+    if (depth >= kMaxTreeDepth) {
+      fail("add_partials: more than " + std::to_string(kMaxTreeDepth) +
+           " parts wait for each other");
+    }
+    depth += 1 - count;
+    if (depth < 1) fail("add_partials: more merges than parts");
+  }
+  if (depth != 1) {
+    fail("add_partials: " + std::to_string(depth) + " values are left, expected 1");
+  }
 }
 
 void require_rows_fit(const Matrix& matrix, std::int64_t first_row, const ConstTensorView& rows) {

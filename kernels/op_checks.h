@@ -19,14 +19,24 @@ struct ExpectedView {
 /// Throws std::invalid_argument naming the view, what it is and what it has to be.
 void require_view(const ConstTensorView& view, const ExpectedView& expected);
 
-/// The tree covers [0, k) with ascending bounds, comes out at one value, and for bfloat16 cuts only
-/// at even positions (a pair of k is one unit).
+/// The tree covers [0, k) with ascending bounds, and for bfloat16 cuts only at even positions (a
+/// pair of k is one unit).
 void require_tree(const ReductionTree& tree, std::int64_t k, DType compute_dtype);
 
 /// Rows a matrix takes: inside [0, n), k columns.
 void require_rows_fit(const Matrix& matrix, std::int64_t first_row, const ConstTensorView& rows);
 
+/// The matrix's tree leaves one value.
+void require_whole_sum(const Matrix& matrix);
+
+/// The merges make one value of as many parts as there are, and never wait for more than
+/// kMaxTreeDepth at a time.
+void require_merges(std::size_t num_parts, std::span<const std::int32_t> merges);
+
 void require_ids(std::span<const std::int32_t> ids, std::int64_t n);
+
+/// Most sums of a reduction tree that wait for each other: their accumulators stay in the L1 cache.
+inline constexpr int kMaxTreeDepth = 12;
 
 /// Largest head dimension of attention: its accumulators live on the stack of the compute thread.
 inline constexpr int kMaxHeadDim = 512;

@@ -33,6 +33,8 @@ class Matrix {
   virtual ~Matrix() = default;
   virtual std::int64_t n() const = 0;
   virtual std::int64_t k() const = 0;
+  /// Values that its reduction tree leaves an element of the product: 1 for a whole tree.
+  virtual int num_values() const = 0;
   virtual std::size_t bytes() const = 0;
 
   /// Stores rows [first_row, first_row + rows.rows) from a float32, bfloat16 or float16 view
@@ -78,7 +80,8 @@ class Ops {
   /// float32 or bfloat16: the type of matrix inputs and of the KV cache.
   virtual DType compute_dtype() const = 0;
 
-  /// tree.k() must equal k; in bfloat16 every bound but the last has to be even. Throws
+  /// tree.k() must equal k; in bfloat16 every bound but the last has to be even. Only
+  /// matmul_partial() takes a matrix whose tree leaves several values. Throws
   /// std::invalid_argument or std::bad_alloc.
   virtual std::unique_ptr<Matrix> make_matrix(std::int64_t n, std::int64_t k,
                                               ReductionTree tree) = 0;
@@ -103,6 +106,16 @@ class Ops {
   /// sum.
   virtual void matmul_add(TensorView inout, ConstTensorView x, const Matrix& w,
                           const float* bias) = 0;
+
+  /// The part of a product that this rank's share of K gives: out float32 [num_values * m, n], the
+  /// first value of every element in rows [0, m), the second in [m, 2 * m) and so on.
+  virtual void matmul_partial(TensorView out, ConstTensorView x, const Matrix& w) = 0;
+
+  /// inout float32 [m, n] += (sum of parts + bias), the parts (float32 [m, n] each) added in
+  /// post-order: after part i, merges[i] times the last two (earlier + later). With all ranks'
+  /// parts of a product, bit for bit what matmul_add() gives for the whole matrix.
+  virtual void add_partials(TensorView inout, std::span<const float* const> parts,
+                            std::span<const std::int32_t> merges, const float* bias) = 0;
 
   /// Turns queries and keys by their positions and writes keys and values into the cache:
   /// (a, b) becomes (a * cos - b * sin, b * cos + a * sin), every operation rounded.

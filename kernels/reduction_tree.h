@@ -5,12 +5,14 @@
 #pragma once
 
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 namespace headrace {
 
 /// The tree as data, in post-order: sum slice s and push it, then merges[s] times pop two values
-/// and push (earlier + later). After the last slice exactly one value is left.
+/// and push (earlier + later). After the last slice one value is left, or several where the slices
+/// are one rank's part of a tree: the roots of its whole subtrees, to be added to other ranks'.
 struct ReductionTree {
   std::vector<std::int32_t>
       bounds;  // num_slices + 1 ascending positions, bounds[0] = 0, back() = K
@@ -18,6 +20,9 @@ struct ReductionTree {
 
   int num_slices() const { return static_cast<int>(merges.size()); }
   std::int32_t k() const { return bounds.empty() ? 0 : bounds.back(); }
+  int num_values() const {
+    return num_slices() - std::accumulate(merges.begin(), merges.end(), std::int32_t{0});
+  }
 
   /// One chain over the whole of K.
   static ReductionTree single(std::int32_t k) { return {{0, k}, {0}}; }

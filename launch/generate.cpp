@@ -6,7 +6,6 @@
 #include <exception>
 #include <stdexcept>
 
-#include "comm/mpi_channel.h"
 #include "launch/agreement.h"
 #include "launch/commands.h"
 #include "launch/exit_codes.h"
@@ -14,6 +13,8 @@
 #include "launch/generate_setup.h"
 #include "launch/generate_summary.h"
 #include "launch/guard.h"
+#include "launch/rank_links.h"
+#include "runtime/dispatch/replica_loop.h"
 #include "runtime/driver/job_loop.h"
 #include "runtime/driver/progress.h"
 #include "runtime/driver/stop_signal.h"
@@ -35,125 +36,163 @@ constexpr int kLookaheadFactor = 2;
 class Job {
  public:
   Job(const Environment& environment, const GenerateOptions& options, RankSetup& setup)
-      : environment_(environment), options_(options), setup_(setup) {}
+      : environment_(environment),
+        options_(options),
+        setup_(setup),
+        topology_(setup.layout, environment.rank()) {}
 
   int run(HostSetup* host) {
+    links_ = make_rank_links(environment_, options_, setup_);
     load();
-    make_channels();
-    if (setup_.stage == 0) return run_head(*host);
+    setup_.pool->set_poll([this] { links_->poll(); });
+    if (host != nullptr) return run_root(*host);
+    if (is_head()) return run_replica();
     return run_relay();
   }
 
  private:
+  bool is_head() const { return setup_.at.pipeline == 0 && setup_.at.tensor == 0; }
+
   void load() {
     const Clock::time_point start = Clock::now();
     const std::uint64_t expected = stage_stored_bytes(*setup_.checkpoint, setup_.part());
     double next_s = 2.0;
     const LoadProgress progress = [&](std::uint64_t bytes) {
-      if (setup_.stage != 0 || seconds_since(start) < next_s) return;
+      if (environment_.rank() != 0 || seconds_since(start) < next_s) return;
       next_s = seconds_since(start) + 2.0;
       fmt::print(stderr, "loading: {} of {} read\n", bytes_text(bytes), bytes_text(expected));
     };
     StageWeights weights =
         load_stage_weights(*setup_.checkpoint, setup_.part(), *setup_.ops, progress);
-    model_ = std::make_unique<StageModel>(setup_.checkpoint->config(), setup_.part(),
-                                          std::move(weights), *setup_.ops, setup_.size);
+    model_ =
+        std::make_unique<StageModel>(setup_.checkpoint->config(), setup_.part(), std::move(weights),
+                                     *setup_.ops, setup_.size, links_->exchange.get());
     const int block = setup_.size.block_tokens;
-    executor_ = std::make_unique<StageExecutor>(*model_, *setup_.pool, options_.max_num_seqs,
-                                                (setup_.max_model_len + block - 1) / block);
+    executor_ = std::make_unique<StageExecutor>(
+        *model_, *setup_.pool,
+        ExecutorLimits{.max_num_seqs = options_.max_num_seqs,
+                       .max_blocks = (setup_.max_model_len + block - 1) / block,
+                       .max_logit_rows = setup_.size.max_logit_rows},
+        links_->exchange.get());
     load_s_ = seconds_since(start);
   }
 
-  // One communicator a kind of traffic, so that nothing has to be told apart by tags.
-  void make_channels() {
-    if (setup_.num_stages() == 1) return;
-    steps_.emplace(Communicator::duplicate(environment_.world().get()));
-    results_.emplace(Communicator::duplicate(environment_.world().get()));
-    const Topology topology(setup_.layout, environment_.rank());
-    if (const auto peer = topology.upstream()) {
-      upstream_ = make_mpi_receiver(*steps_, *peer, setup_.step_channel());
-    }
-    if (const auto peer = topology.downstream()) {
-      downstream_ = make_mpi_sender(*steps_, *peer, setup_.step_channel());
-    }
-    const ChannelShape shape = setup_.result_channel(options_.max_num_seqs);
-    const int last =
-        topology.rank_of({.data = 0, .pipeline = setup_.num_stages() - 1, .tensor = 0});
-    if (topology.is_first_stage()) result_receiver_ = make_mpi_receiver(*results_, last, shape);
-    if (topology.is_last_stage()) result_sender_ = make_mpi_sender(*results_, 0, shape);
-    setup_.pool->set_poll([this] {
-      if (upstream_) upstream_->poll();
-      if (downstream_) downstream_->poll();
-      if (result_receiver_) result_receiver_->poll();
-      if (result_sender_) result_sender_->poll();
-    });
+  // The name of a rank of this pipeline.
+  const std::string& name(int stage, int shard = 0) const {
+    return setup_.name(
+        topology_.rank_of({.data = setup_.at.data, .pipeline = stage, .tensor = shard}));
   }
-
-  const std::string& name(int stage) const { return setup_.names[static_cast<std::size_t>(stage)]; }
 
   int run_relay() {
+    const Coordinates at = setup_.at;
     const bool last = setup_.part().head;
-    RelayStage relay(*executor_,
-                     {.upstream = upstream_.get(),
-                      .downstream = downstream_.get(),
-                      .results = result_sender_.get()},
-                     {.stage = setup_.stage,
-                      .num_stages = setup_.num_stages(),
-                      .hidden_size = setup_.checkpoint->config().hidden_size,
-                      .max_rows = setup_.size.max_rows,
-                      .stall_timeout_s = options_.stall_timeout_s,
-                      .upstream_name = name(setup_.stage - 1),
-                      .downstream_name = last ? name(0) : name(setup_.stage + 1)});
+    RelayStage relay(
+        *executor_,
+        {.upstream = links_->upstream.get(),
+         .downstream = links_->downstream.get(),
+         .results = links_->result_sender.get()},
+        {.stage = at.pipeline,
+         .hidden_size = setup_.checkpoint->config().hidden_size,
+         .max_rows = setup_.size.max_rows,
+         .stall_timeout_s = options_.stall_timeout_s,
+         .upstream_name = at.pipeline == 0 ? name(0) : name(at.pipeline - 1, at.tensor),
+         .downstream_name = last ? name(0) : name(at.pipeline + 1, at.tensor)});
     relay.run();
-    gather_reports(relay.times());
-    return std::stoi(environment_.world().broadcast(std::string(), 0));
+    return end_together(relay.times());
   }
 
-  std::vector<StageReport> gather_reports(const StageTimes& times) {
+  ReplicaHead make_head(Scheduler& scheduler) {
+    HeadLinks links{.peers = {},
+                    .downstream = links_->downstream.get(),
+                    .results = links_->result_receiver.get()};
+    for (const auto& peer : links_->peers) links.peers.push_back(peer.get());
+    const int last = setup_.num_stages() - 1;
+    return {scheduler, *executor_, std::move(links),
+            HeadSettings{.num_stages = setup_.num_stages(),
+                         .hidden_size = setup_.checkpoint->config().hidden_size,
+                         .max_rows = setup_.size.max_rows,
+                         .stall_timeout_s = options_.stall_timeout_s,
+                         .downstream_name = name(std::min(1, last)),
+                         .last_name = name(last)}};
+  }
+
+  int run_replica() {
+    Scheduler scheduler(setup_.scheduler_limits(options_));
+    ReplicaHead head = make_head(scheduler);
+    ReplicaLoop loop({.work = links_->work_receiver.get(),
+                      .reports = links_->report_sender.get(),
+                      .name = setup_.name(0),
+                      .stall_timeout_s = options_.stall_timeout_s},
+                     scheduler, head);
+    loop.run();
+    return end_together(head.times()[0]);
+  }
+
+  std::vector<RankReport> gather_reports(const StageTimes& times) {
     const std::vector<std::string> texts =
-        environment_.world().gather(encode_report({.times = times,
+        environment_.world().gather(encode_report({.at = setup_.at,
+                                                   .times = times,
                                                    .peak_memory_bytes = peak_memory_bytes(),
                                                    .num_threads = setup_.num_threads,
                                                    .host = environment_.host()}),
                                     0);
-    std::vector<StageReport> reports;
+    std::vector<RankReport> reports;
     reports.reserve(texts.size());
     for (const std::string& text : texts) reports.push_back(decode_report(text));
     return reports;
   }
 
-  int run_head(HostSetup& host) {
+  // Every rank but 0: the exit code is rank 0's.
+  int end_together(const StageTimes& times) {
+    gather_reports(times);
+    return std::stoi(environment_.world().broadcast(std::string(), 0));
+  }
+
+  Dispatcher make_dispatcher() {
+    std::vector<ReplicaLink> links;
+    for (std::size_t i = 0; i < links_->work_senders.size(); ++i) {
+      const Coordinates head{.data = static_cast<int>(i) + 1, .pipeline = 0, .tensor = 0};
+      links.push_back({.work = links_->work_senders[i].get(),
+                       .reports = links_->report_receivers[i].get(),
+                       .name = setup_.name(topology_.rank_of(head))});
+    }
+    constexpr int kWaiting = 8;  // for each, one in so many beyond those that run
+    return {std::move(links),
+            {.max_outstanding = options_.max_num_seqs + options_.max_num_seqs / kWaiting + 1,
+             .stall_timeout_s = options_.stall_timeout_s}};
+  }
+
+  int run_root(HostSetup& host) {
     Scheduler scheduler(setup_.scheduler_limits(options_));
-    ReplicaHead head(scheduler, *executor_,
-                     {.downstream = downstream_.get(), .results = result_receiver_.get()},
-                     {.num_stages = setup_.num_stages(),
-                      .hidden_size = setup_.checkpoint->config().hidden_size,
-                      .max_rows = setup_.size.max_rows,
-                      .stall_timeout_s = options_.stall_timeout_s,
-                      .downstream_name = name(std::min(1, setup_.num_stages() - 1)),
-                      .last_name = name(setup_.num_stages() - 1)});
+    ReplicaHead head = make_head(scheduler);
+    Dispatcher dispatcher = make_dispatcher();
     const Clock::time_point start = Clock::now();
-    HostSide host_side(InputReader(input_options(options_)), *host.parser, host.context, host.store,
-                       {.max_outstanding = options_.max_num_seqs * kLookaheadFactor});
+    HostSide host_side(
+        InputReader(input_options(options_)), *host.parser, host.context, host.store,
+        {.max_outstanding = options_.max_num_seqs * kLookaheadFactor * setup_.layout.data});
     Progress progress(stderr);
+    const auto replicas = [&] {
+      std::vector<ReplicaView> views{
+          {.scheduler = scheduler.stats(), .head = head.counters(), .times = head.times()}};
+      for (ReplicaView& view : dispatcher.views()) views.push_back(std::move(view));
+      return views;
+    };
     const auto view = [&](double elapsed_s) {
       return ProgressView{.host = host_side.counts(),
-                          .scheduler = scheduler.stats(),
+                          .replicas = replicas(),
                           .num_blocks = setup_.size.num_blocks,
-                          .times = head.times(),
                           .elapsed_s = elapsed_s};
     };
-    const LoopEnd end = run_job_loop(host_side, scheduler, head,
-                                     {.on_tick =
-                                          [&](double elapsed_s) {
-                                            if (progress.is_due(elapsed_s))
-                                              progress.show(view(elapsed_s));
-                                          },
-                                      .stop_requested = stop_signal});
+    const LoopEnd end = run_job_loop(
+        {.host = host_side, .dispatcher = dispatcher, .scheduler = scheduler, .head = head},
+        {.on_tick =
+             [&](double elapsed_s) {
+               if (progress.is_due(elapsed_s)) progress.show(view(elapsed_s));
+             },
+         .stop_requested = stop_signal});
     const double wall_s = seconds_since(start);
     progress.clear();
     if (end == LoopEnd::kStoppedInFlight) stop_now();
-    head.finish();
 
     const RunReport report{.layout = to_string(setup_.layout),
                            .layers = layer_counts(),
@@ -161,9 +200,8 @@ class Job {
                            .load_s = load_s_,
                            .counts = host_side.counts(),
                            .latencies = host_side.latencies(),
-                           .scheduler = scheduler.stats(),
-                           .head = head.counters(),
-                           .stages = gather_reports(head.times()[0])};
+                           .replicas = replicas(),
+                           .ranks = gather_reports(head.times()[0])};
     int exit_code = kExitResumable;
     if (end == LoopEnd::kFinished) {
       host.store.complete(summary_json(report));
@@ -197,14 +235,10 @@ class Job {
   const Environment& environment_;
   const GenerateOptions& options_;
   RankSetup& setup_;
+  Topology topology_;
+  std::unique_ptr<RankLinks> links_;
   std::unique_ptr<StageModel> model_;
   std::unique_ptr<StageExecutor> executor_;
-  std::optional<Communicator> steps_;
-  std::optional<Communicator> results_;
-  std::unique_ptr<MessageReceiver> upstream_;
-  std::unique_ptr<MessageSender> downstream_;
-  std::unique_ptr<MessageReceiver> result_receiver_;
-  std::unique_ptr<MessageSender> result_sender_;
   double load_s_ = 0.0;
 };
 
@@ -247,7 +281,7 @@ struct Prepared {
   int exit_code = kExitSuccess;     // then
 };
 
-void prepare(const Environment& environment, const std::vector<std::string>& args, Prepared& p) {
+void prepare(Environment& environment, const std::vector<std::string>& args, Prepared& p) {
   const Communicator& world = environment.world();
   const bool is_root = environment.rank() == 0;
   std::optional<std::string> help;
@@ -257,9 +291,10 @@ void prepare(const Environment& environment, const std::vector<std::string>& arg
     p.finished = true;
     return;
   }
+  prepare_together(world, [&] { place_processes(environment, p.options); });
   prepare_together(world, [&] { p.setup = set_up_rank(environment, p.options); });
-  install_guard(
-      fmt::format("rank {} (stage {}, {})", environment.rank(), p.setup.stage, environment.host()));
+  install_guard(fmt::format("rank {} ({}, {})", environment.rank(),
+                            place_text(p.setup.layout, p.setup.at), environment.host()));
   prepare_together(world, [&] { plan_memory(environment, p.options, p.setup); });
   std::string answer;  // of rank 0: the exit code of a finished job, or nothing
   prepare_together(world, [&] {
@@ -283,7 +318,7 @@ void prepare(const Environment& environment, const std::vector<std::string>& arg
 }
 
 // noexcept: an exception that leaves this function must reach the guard before any destructor runs.
-int generate(const Environment& environment, const std::vector<std::string>& args) noexcept {
+int generate(Environment& environment, const std::vector<std::string>& args) noexcept {
   install_guard(fmt::format("rank {} ({})", environment.rank(), environment.host()));
   Prepared prepared;
   try {
@@ -302,7 +337,7 @@ int generate(const Environment& environment, const std::vector<std::string>& arg
 int run_generate(const std::vector<std::string>& args) {
   // Waiting ranks give way to computing ones; costs 0.4 microseconds a message where cores suffice.
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", /*overwrite=*/0);
-  const Environment environment;
+  Environment environment;
   return generate(environment, args);
 }
 

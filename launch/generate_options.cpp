@@ -13,12 +13,12 @@ void declare_model(OptionSet& set, GenerateOptions& o) {
   set.group("Model");
   set.add({.name = "model",
            .value = "MODEL",
-           .help = "Hugging Face directory or org/name, or .gguf file",
+           .help = "Hugging Face directory or org/name, .gguf or .h5 file",
            .required = true},
           o.model);
   set.add({.name = "tokenizer",
            .value = "DIR",
-           .help = "directory or .gguf with the tokenizer",
+           .help = "directory, .gguf or .h5 with the tokenizer",
            .fallback = "MODEL"},
           o.tokenizer);
   set.add({.name = "chat-template",
@@ -26,8 +26,9 @@ void declare_model(OptionSet& set, GenerateOptions& o) {
            .help = "Jinja file for chat requests",
            .fallback = "the model's"},
           o.chat_template);
-  set.add_choice({.name = "dtype", .value = "T", .help = "auto, float32 or bfloat16: weights and inputs"}, o.dtype,
-                 {"auto", "float32", "bfloat16"});
+  set.add_choice(
+      {.name = "dtype", .value = "T", .help = "auto, float32 or bfloat16: weights and inputs"},
+      o.dtype, {"auto", "float32", "bfloat16"});
   set.add({.name = "max-model-len",
            .value = "N",
            .help = "prompt and completion together",
@@ -76,14 +77,12 @@ void declare_layout(OptionSet& set, GenerateOptions& o) {
           o.pipeline_parallel_size, {1, kMaxInt});
   set.add({.name = "tensor-parallel-size",
            .value = "T",
-           .help = "ranks a stage; this version: 1",
+           .help = "ranks that share a stage",
            .alias = "tp"},
-          o.tensor_parallel_size, {1, 1});
-  set.add({.name = "data-parallel-size",
-           .value = "D",
-           .help = "pipelines; this version: 1",
-           .alias = "dp"},
-          o.data_parallel_size, {1, 1});
+          o.tensor_parallel_size, {1, kMaxInt});
+  set.add(
+      {.name = "data-parallel-size", .value = "D", .help = "pipelines side by side", .alias = "dp"},
+      o.data_parallel_size, {1, kMaxInt});
   set.add({.name = "layers",
            .value = "A,B,...",
            .help = "layers of each stage",

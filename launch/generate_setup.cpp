@@ -11,7 +11,9 @@
 #include <thread>
 
 #include "partition/layer_split.h"
+#include "partition/placement.h"
 #include "runtime/job/sampling_defaults.h"
+#include "runtime/pipeline/stage_executor.h"
 #include "runtime/pipeline/step_message.h"
 
 namespace headrace {
@@ -29,6 +31,10 @@ constexpr std::size_t kPlanBytesBase = std::size_t{256} << 10;
 constexpr std::size_t kPlanBytesPerRow = 64;
 constexpr std::size_t kPlanBytesPerSequence = 64;
 
+// Rows whose logits are taken at once: enough to be bound by computing, few enough that a large
+// vocabulary's logits stay small.
+constexpr int kLogitRows = 64;
+
 DType choose_dtype(const std::string& name, const Checkpoint& checkpoint) {
   if (name == "float32") return DType::kFloat32;
   if (name == "bfloat16") return DType::kBFloat16;
@@ -43,23 +49,26 @@ int usable_cores() {
 }
 
 std::vector<StagePart> make_parts(const ModelConfig& config, const GenerateOptions& options,
-                                  int num_stages) {
+                                  const ParallelLayout& layout) {
+  const int num_stages = layout.pipeline;
   if (!options.layers.empty() && static_cast<int>(options.layers.size()) != num_stages) {
     throw std::invalid_argument(fmt::format("--layers names {} stages, but the pipeline has {}",
                                             options.layers.size(), num_stages));
   }
-  const std::vector<LayerRange> ranges =
+  const std::vector<IndexRange> ranges =
       options.layers.empty() ? split_layers(config.num_layers, num_stages,
                                             {.embedding = kEmbeddingLoad,
                                              .head = kHeadRowShare * head_weight_in_layers(config)})
                              : split_by_counts(options.layers, config.num_layers);
   std::vector<StagePart> parts;
   for (int stage = 0; stage < num_stages; ++stage) {
-    const LayerRange& range = ranges[static_cast<std::size_t>(stage)];
+    const IndexRange& range = ranges[static_cast<std::size_t>(stage)];
     parts.push_back({.begin_layer = range.begin,
                      .end_layer = range.end,
                      .embedding = stage == 0,
-                     .head = stage == num_stages - 1});
+                     .head = stage == num_stages - 1,
+                     .tensor_rank = 0,
+                     .tensor_size = layout.tensor});
   }
   return parts;
 }
@@ -147,15 +156,20 @@ JobKey make_job_key(const RankSetup& setup, const GenerateOptions& options, cons
 
 }  // namespace
 
-ChannelShape RankSetup::step_channel() const {
-  return {.max_bytes = max_step_message_bytes(num_stages(), max_plan_bytes, size.max_rows,
-                                              checkpoint->config().hidden_size),
-          .num_buffers = num_micro_batches + 1};
+StagePart RankSetup::part() const {
+  StagePart part = parts[static_cast<std::size_t>(at.pipeline)];
+  part.tensor_rank = at.tensor;
+  return part;
+}
+
+ChannelShape RankSetup::step_channel(int hidden_size) const {
+  return {
+      .max_bytes = max_step_message_bytes(num_stages(), max_plan_bytes, size.max_rows, hidden_size),
+      .num_buffers = num_micro_batches + 1};
 }
 
 ChannelShape RankSetup::result_channel(int max_num_seqs) const {
-  // A scored or sampled row: token, log-probability, rank, and the best alternatives.
-  constexpr std::size_t kRowBytes = 64 + kMaxLogprobs * (sizeof(TokenId) + sizeof(float));
+  constexpr std::size_t kRowBytes = kMaxScoredTokenBytes + 48;  // and its entry
   const std::size_t rows =
       static_cast<std::size_t>(size.max_rows) * 2 + static_cast<std::size_t>(max_num_seqs);
   return {.max_bytes =
@@ -173,14 +187,34 @@ SchedulerLimits RankSetup::scheduler_limits(const GenerateOptions& options) cons
           .max_plan_bytes = max_plan_bytes};
 }
 
+void place_processes(Environment& environment, const GenerateOptions& options) {
+  const ParallelLayout layout = resolve_layout(options.layout(), environment.num_ranks());
+  environment.reorder(place_ranks(environment.nodes(), layout.tensor));
+}
+
+std::string place_text(const ParallelLayout& layout, const Coordinates& at) {
+  std::string text = fmt::format("stage {}", at.pipeline);
+  if (layout.tensor > 1) text += fmt::format(", shard {}", at.tensor);
+  if (layout.data > 1) text += fmt::format(", replica {}", at.data);
+  return text;
+}
+
+std::size_t exchange_bytes(const RankSetup& setup, const GenerateOptions& options) {
+  const std::size_t sums =
+      stage_exchange_bytes(setup.checkpoint->config(), setup.part(), setup.size);
+  if (!setup.part().head) return sums;
+  return std::max(sums, drawn_exchange_bytes(setup.size.max_rows, options.max_num_seqs));
+}
+
 RankSetup set_up_rank(const Environment& environment, const GenerateOptions& options) {
   RankSetup setup;
   setup.layout = resolve_layout(options.layout(), environment.num_ranks());
-  setup.stage = Topology(setup.layout, environment.rank()).stage();
+  setup.at = Topology(setup.layout, environment.rank()).coordinates();
   setup.checkpoint = Checkpoint::open(resolve_model_path(options.model));
   const ModelConfig& config = setup.checkpoint->config();
   setup.dtype = choose_dtype(options.dtype, *setup.checkpoint);
-  setup.parts = make_parts(config, options, setup.num_stages());
+  tensor_shards(sharded_sizes(config), setup.layout.tensor);  // a size that cannot be shows now
+  setup.parts = make_parts(config, options, setup.layout);
   setup.max_model_len = choose_max_model_len(config, options);
   setup.num_micro_batches =
       options.num_micro_batches > 0 ? options.num_micro_batches : setup.num_stages();
@@ -194,7 +228,7 @@ RankSetup set_up_rank(const Environment& environment, const GenerateOptions& opt
       kPlanBytesBase + static_cast<std::size_t>(options.max_num_batched_tokens) * kPlanBytesPerRow +
       static_cast<std::size_t>(options.max_num_seqs) * kPlanBytesPerSequence;
   setup.size = {.max_rows = options.max_num_batched_tokens,
-                .max_logit_rows = options.max_num_batched_tokens,
+                .max_logit_rows = std::min(options.max_num_batched_tokens, kLogitRows),
                 .max_context = setup.max_model_len,
                 .num_blocks = 0,
                 .block_tokens = options.block_size};
@@ -206,14 +240,25 @@ std::vector<StageMemory> stage_memories(const RankSetup& setup, const GenerateOp
   std::vector<StageMemory> stages;
   for (int s = 0; s < setup.num_stages(); ++s) {
     const StagePart& part = setup.parts[static_cast<std::size_t>(s)];
-    const std::size_t step =
-        setup.step_channel().max_bytes * static_cast<std::size_t>(setup.step_channel().num_buffers);
-    const ChannelShape results = setup.result_channel(options.max_num_seqs);
+    const auto bytes_of = [](const ChannelShape& shape) {
+      return shape.max_bytes * static_cast<std::size_t>(shape.num_buffers);
+    };
+    const std::size_t step = bytes_of(setup.step_channel(config.hidden_size));
     std::size_t messages = 0;
     if (s > 0) messages += step;
     if (!part.head) messages += step;
     if (setup.num_stages() > 1 && (s == 0 || part.head)) {
-      messages += results.max_bytes * static_cast<std::size_t>(results.num_buffers);
+      messages += bytes_of(setup.result_channel(options.max_num_seqs));
+    }
+    if (setup.layout.tensor > 1) {
+      messages +=
+          2 *
+          std::max(stage_exchange_bytes(config, part, setup.size),
+                   part.head ? drawn_exchange_bytes(setup.size.max_rows, options.max_num_seqs) : 0);
+      if (s == 0) {
+        messages +=
+            bytes_of(setup.step_channel(0)) * static_cast<std::size_t>(setup.layout.tensor - 1);
+      }
     }
     stages.push_back(
         {.part = part,
@@ -228,8 +273,9 @@ std::vector<StageMemory> stage_memories(const RankSetup& setup, const GenerateOp
 
 void plan_memory(const Environment& environment, const GenerateOptions& options, RankSetup& setup) {
   setup.size.num_blocks = agree_on_blocks(environment, options, setup);
-  const std::string name =
-      fmt::format("rank {} on {} (stage {})", environment.rank(), environment.host(), setup.stage);
+  setup.torn_groups = groups_across_nodes(environment.nodes(), setup.layout.tensor);
+  const std::string name = fmt::format("rank {} on {} ({})", environment.rank(), environment.host(),
+                                       place_text(setup.layout, setup.at));
   for (int rank = 0; rank < environment.num_ranks(); ++rank) {
     setup.names.push_back(environment.world().broadcast(name, rank));
   }
@@ -255,6 +301,12 @@ std::vector<std::string> placement_warnings(const Environment& environment,
         fmt::format("{} of {} cores of {} are used: the launcher bound this rank to {}; "
                     "start with --bind-to none",
                     wanted, cores, environment.host(), usable));
+  }
+  if (!setup.torn_groups.empty()) {
+    warnings.push_back(fmt::format(
+        "the ranks that share a stage from rank {} on are on several nodes, and exchange sums "
+        "twice a layer over the network: start a multiple of {} ranks on each node",
+        setup.torn_groups.front(), setup.layout.tensor));
   }
   return warnings;
 }

@@ -27,25 +27,35 @@ namespace headrace {
 /// On every rank.
 struct RankSetup {
   ParallelLayout layout;
-  int stage = 0;
+  Coordinates at;                // this rank's place in it
+  std::vector<int> torn_groups;  // those whose ranks are on several nodes, by first rank
   std::unique_ptr<Checkpoint> checkpoint;
   DType dtype = DType::kFloat32;
   int num_threads = 1;
   std::unique_ptr<ThreadPool> pool;
   std::unique_ptr<Ops> ops;
-  std::vector<StagePart> parts;  // of all stages
+  std::vector<StagePart> parts;  // of all stages, as their first ranks have them
   StageSize size;
   int max_model_len = 0;
   int num_micro_batches = 1;
   std::size_t max_plan_bytes = 0;
-  std::vector<std::string> names;  // of all stages: "rank 1 on host a (stage 1)"
+  std::vector<std::string> names;  // of all ranks: "rank 1 on host a (stage 1)"
 
-  const StagePart& part() const { return parts[static_cast<std::size_t>(stage)]; }
+  StagePart part() const;
   int num_stages() const { return layout.pipeline; }
-  ChannelShape step_channel() const;
+  const std::string& name(int rank) const { return names[static_cast<std::size_t>(rank)]; }
+  /// Between stages; hidden_size 0: to ranks that share the first stage with the head.
+  ChannelShape step_channel(int hidden_size) const;
   ChannelShape result_channel(int max_num_seqs) const;
   SchedulerLimits scheduler_limits(const GenerateOptions& options) const;
 };
+
+/// Gives each process its rank in the layout, so that ranks which share a stage share a node where
+/// they can. Collective over the world, before anything else is made from it.
+void place_processes(Environment& environment, const GenerateOptions& options);
+
+/// "stage 1", and which shard and replica where there are several.
+std::string place_text(const ParallelLayout& layout, const Coordinates& at);
 
 /// Opens the model and splits it. Every rank for itself.
 RankSetup set_up_rank(const Environment& environment, const GenerateOptions& options);
@@ -53,7 +63,10 @@ RankSetup set_up_rank(const Environment& environment, const GenerateOptions& opt
 /// Settles the number of KV blocks and learns the stages' names. Collective over the world.
 void plan_memory(const Environment& environment, const GenerateOptions& options, RankSetup& setup);
 
-/// Memory of each stage, for the table.
+/// Bytes of a rank's buffer in its stage's exchange.
+std::size_t exchange_bytes(const RankSetup& setup, const GenerateOptions& options);
+
+/// Memory of each stage's largest rank, for the table.
 std::vector<StageMemory> stage_memories(const RankSetup& setup, const GenerateOptions& options);
 
 /// What this machine or its launcher makes slower than need be, one line each.

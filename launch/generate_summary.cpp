@@ -51,39 +51,73 @@ std::string latency_line(const char* name, const LatencyDistribution& distributi
                      s.std_s * 1e3);
 }
 
+struct Totals {
+  std::int64_t steps = 0;
+  std::int64_t rows = 0;
+  std::int64_t host_ns = 0;
+  std::int64_t num_preemptions = 0;
+  std::int64_t num_recomputed_tokens = 0;
+};
+
+Totals totals_of(const std::vector<ReplicaView>& replicas) {
+  Totals totals;
+  for (const ReplicaView& replica : replicas) {
+    totals.steps += replica.head.steps;
+    totals.rows += replica.head.rows;
+    totals.host_ns += replica.head.host_ns;
+    totals.num_preemptions += replica.scheduler.num_preemptions;
+    totals.num_recomputed_tokens += replica.scheduler.num_recomputed_tokens;
+  }
+  return totals;
+}
+
+int layers_of(const RunReport& report, const RankReport& rank) {
+  return report.layers.at(static_cast<std::size_t>(rank.at.pipeline));
+}
+
 }  // namespace
 
-std::string encode_report(const StageReport& report) {
-  return Json{
-      {"busy_ns", report.times.busy_ns},         {"wait_ns", report.times.wait_ns},
-      {"transfer_ns", report.times.transfer_ns}, {"peak_memory_bytes", report.peak_memory_bytes},
-      {"threads", report.num_threads},           {"host", report.host}}
+std::string encode_report(const RankReport& report) {
+  return Json{{"replica", report.at.data},
+              {"stage", report.at.pipeline},
+              {"shard", report.at.tensor},
+              {"busy_ns", report.times.busy_ns},
+              {"wait_ns", report.times.wait_ns},
+              {"transfer_ns", report.times.transfer_ns},
+              {"peak_memory_bytes", report.peak_memory_bytes},
+              {"threads", report.num_threads},
+              {"host", report.host}}
       .dump();
 }
 
-StageReport decode_report(const std::string& text) {
+RankReport decode_report(const std::string& text) {
   const Json json = Json::parse(text);
-  return {.times = {.busy_ns = json.at("busy_ns"),
-                    .wait_ns = json.at("wait_ns"),
-                    .transfer_ns = json.at("transfer_ns")},
-          .peak_memory_bytes = json.at("peak_memory_bytes"),
-          .num_threads = json.at("threads"),
-          .host = json.at("host")};
+  return {
+      .at = {.data = json.at("replica"), .pipeline = json.at("stage"), .tensor = json.at("shard")},
+      .times = {.busy_ns = json.at("busy_ns"),
+                .wait_ns = json.at("wait_ns"),
+                .transfer_ns = json.at("transfer_ns")},
+      .peak_memory_bytes = json.at("peak_memory_bytes"),
+      .num_threads = json.at("threads"),
+      .host = json.at("host")};
 }
 
 Json summary_json(const RunReport& r) {
-  Json stages = Json::array();
-  for (std::size_t s = 0; s < r.stages.size(); ++s) {
-    const StageReport& stage = r.stages[s];
-    const Shares shares = shares_of(stage.times);
-    stages.push_back({{"layers", r.layers[s]},
-                      {"host", stage.host},
-                      {"threads", stage.num_threads},
-                      {"busy_percent", rounded(shares.busy, 0.01)},
-                      {"wait_percent", rounded(shares.wait, 0.01)},
-                      {"transfer_percent", rounded(shares.transfer, 0.01)},
-                      {"peak_memory_bytes", stage.peak_memory_bytes}});
+  Json ranks = Json::array();
+  for (const RankReport& rank : r.ranks) {
+    const Shares shares = shares_of(rank.times);
+    ranks.push_back({{"replica", rank.at.data},
+                     {"stage", rank.at.pipeline},
+                     {"shard", rank.at.tensor},
+                     {"layers", layers_of(r, rank)},
+                     {"host", rank.host},
+                     {"threads", rank.num_threads},
+                     {"busy_percent", rounded(shares.busy, 0.01)},
+                     {"wait_percent", rounded(shares.wait, 0.01)},
+                     {"transfer_percent", rounded(shares.transfer, 0.01)},
+                     {"peak_memory_bytes", rank.peak_memory_bytes}});
   }
+  const Totals totals = totals_of(r.replicas);
   return {{"layout", r.layout},
           {"wall_s", rounded(r.wall_s, 1e-3)},
           {"load_s", rounded(r.load_s, 1e-3)},
@@ -93,16 +127,16 @@ Json summary_json(const RunReport& r) {
           {"rebuilt_tokens", r.counts.num_rebuilt_tokens},
           {"output_tokens_per_s", rounded(rate(r.counts.num_run_tokens, r.wall_s), 0.01)},
           {"prompt_tokens_per_s", rounded(rate(r.counts.num_run_prompt_tokens, r.wall_s), 0.01)},
-          {"steps", r.head.steps},
-          {"rows", r.head.rows},
-          {"host_ms_per_step", r.head.steps > 0 ? static_cast<double>(r.head.host_ns) / 1e6 /
-                                                      static_cast<double>(r.head.steps)
+          {"steps", totals.steps},
+          {"rows", totals.rows},
+          {"host_ms_per_step", totals.steps > 0 ? static_cast<double>(totals.host_ns) / 1e6 /
+                                                      static_cast<double>(totals.steps)
                                                 : 0.0},
-          {"preemptions", r.scheduler.num_preemptions},
-          {"recomputed_tokens", r.scheduler.num_recomputed_tokens},
+          {"preemptions", totals.num_preemptions},
+          {"recomputed_tokens", totals.num_recomputed_tokens},
           {"time_to_first_token", latency_json(r.latencies.first_token)},
           {"time_per_output_token", latency_json(r.latencies.per_output_token)},
-          {"stages", stages}};
+          {"ranks", ranks}};
 }
 
 std::string summary_text(const RunReport& r) {
@@ -118,22 +152,24 @@ std::string summary_text(const RunReport& r) {
         fmt::format("resume cost: {} tokens taken over, {} computed again to rebuild their cache\n",
                     r.counts.num_resumed_tokens, r.counts.num_rebuilt_tokens);
   }
-  if (r.scheduler.num_preemptions > 0) {
+  const Totals totals = totals_of(r.replicas);
+  if (totals.num_preemptions > 0) {
     text += fmt::format("KV cache full {} times: {} tokens computed again\n",
-                        r.scheduler.num_preemptions, r.scheduler.num_recomputed_tokens);
+                        totals.num_preemptions, totals.num_recomputed_tokens);
   }
   text += fmt::format("  {:<22}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}\n", "milliseconds", "mean", "median",
                       "p95", "min", "max", "std");
   text += latency_line("time to first token", r.latencies.first_token);
   text += latency_line("time per output token", r.latencies.per_output_token);
-  text += fmt::format("  {:<6}{:>8}{:>9}{:>8}{:>8}{:>10}{:>13}  {}\n", "stage", "layers", "threads",
-                      "busy", "wait", "transfer", "peak memory", "host");
-  for (std::size_t s = 0; s < r.stages.size(); ++s) {
-    const StageReport& stage = r.stages[s];
-    const Shares shares = shares_of(stage.times);
-    text += fmt::format("  {:<6}{:>8}{:>9}{:>7.1f}%{:>7.1f}%{:>9.1f}%{:>13}  {}\n", s, r.layers[s],
-                        stage.num_threads, shares.busy, shares.wait, shares.transfer,
-                        bytes_text(stage.peak_memory_bytes), stage.host);
+  text +=
+      fmt::format("  {:>7}{:>7}{:>7}{:>8}{:>9}{:>8}{:>8}{:>10}{:>13}  {}\n", "replica", "stage",
+                  "shard", "layers", "threads", "busy", "wait", "transfer", "peak memory", "host");
+  for (const RankReport& rank : r.ranks) {
+    const Shares shares = shares_of(rank.times);
+    text += fmt::format("  {:>7}{:>7}{:>7}{:>8}{:>9}{:>7.1f}%{:>7.1f}%{:>9.1f}%{:>13}  {}\n",
+                        rank.at.data, rank.at.pipeline, rank.at.tensor, layers_of(r, rank),
+                        rank.num_threads, shares.busy, shares.wait, shares.transfer,
+                        bytes_text(rank.peak_memory_bytes), rank.host);
   }
   return text;
 }

@@ -7,34 +7,34 @@
 
 #include <nlohmann/json.hpp>
 
+#include "partition/topology.h"
+#include "runtime/dispatch/work_message.h"
 #include "runtime/driver/host_side.h"
-#include "runtime/pipeline/replica_head.h"
 #include "runtime/pipeline/stage_times.h"
-#include "runtime/schedule/scheduler.h"
 
 namespace headrace {
 
 /// What a rank tells rank 0 at the end.
-struct StageReport {
+struct RankReport {
+  Coordinates at;
   StageTimes times;
   std::uint64_t peak_memory_bytes = 0;
   int num_threads = 0;
   std::string host;
 };
 
-std::string encode_report(const StageReport& report);
-StageReport decode_report(const std::string& text);
+std::string encode_report(const RankReport& report);
+RankReport decode_report(const std::string& text);
 
 struct RunReport {
-  std::string layout;  // "2x1x1"
-  std::vector<int> layers;
-  double wall_s = 0.0;  // of this run's loop
-  double load_s = 0.0;  // of reading the weights
+  std::string layout;       // "2x1x1"
+  std::vector<int> layers;  // by stage
+  double wall_s = 0.0;      // of this run's loop
+  double load_s = 0.0;      // of reading the weights
   HostCounts counts;
   HostLatencies latencies;
-  SchedulerStats scheduler;
-  HeadCounters head;
-  std::vector<StageReport> stages;
+  std::vector<ReplicaView> replicas;
+  std::vector<RankReport> ranks;  // in order of rank
 };
 
 nlohmann::ordered_json summary_json(const RunReport& report);

@@ -77,7 +77,7 @@ std::optional<TokenizeOptions> read_options(const std::vector<std::string>& args
   options.group("Input and output");
   options.add({.name = "model",
                .value = "MODEL",
-               .help = "Hugging Face directory, org/name in the local cache, or .gguf file",
+               .help = "Hugging Face directory, org/name in the local cache, .gguf or .h5 file",
                .required = true},
               o.model);
   options.add({.name = "input",

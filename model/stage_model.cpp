@@ -13,13 +13,13 @@ struct RowWidths {
   std::int64_t wide() const { return std::max(qkv, gate_up); }
 };
 
-RowWidths row_widths(const ModelConfig& c) {
-  const std::int64_t heads = std::int64_t{c.num_heads} * c.head_dim;
+RowWidths row_widths(const ModelConfig& c, const TensorShard& own) {
+  const std::int64_t heads = std::int64_t{own.heads.size()} * c.head_dim;
   return {.hidden = c.hidden_size,
-          .qkv = heads + 2 * std::int64_t{c.num_kv_heads} * c.head_dim,
-          .gate_up = 2 * std::int64_t{c.intermediate_size},
+          .qkv = heads + 2 * std::int64_t{own.kv_heads.size()} * c.head_dim,
+          .gate_up = 2 * std::int64_t{own.intermediate.size()},
           .heads = heads,
-          .inner = std::max<std::int64_t>(heads, c.intermediate_size),
+          .inner = std::max<std::int64_t>(heads, own.intermediate.size()),
           .rotary = c.rope.rotary_dim,
           .vocab = c.vocab_size};
 }
@@ -28,11 +28,22 @@ std::size_t area(std::int64_t rows, std::int64_t cols, DType dtype) {
   return static_cast<std::size_t>(rows * cols) * dtype_bytes(dtype);
 }
 
+// Rows are dealt out in near-equal runs.
+IndexRange dealt_rows(int num_rows, int rank, int size) {
+  return {num_rows * rank / size, num_rows * (rank + 1) / size};
+}
+
+// The largest run that any rank can get.
+int most_own_rows(const StageSize& size, const StagePart& part) {
+  return (size.max_logit_rows + part.tensor_size - 1) / part.tensor_size;
+}
+
 }  // namespace
 
-AttentionShape attention_shape(const ModelConfig& config) {
-  return {.num_heads = config.num_heads,
-          .num_kv_heads = config.num_kv_heads,
+AttentionShape attention_shape(const ModelConfig& config, const StagePart& part) {
+  const TensorShard own = stage_shard(config, part).own;
+  return {.num_heads = own.heads.size(),
+          .num_kv_heads = own.kv_heads.size(),
           .head_dim = config.head_dim,
           .rotary_dim = config.rope.rotary_dim,
           .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim)))};
@@ -40,35 +51,53 @@ AttentionShape attention_shape(const ModelConfig& config) {
 
 std::size_t stage_block_bytes(const ModelConfig& config, const StagePart& part, const Ops& ops,
                               int block_tokens) {
-  return ops.kv_block_bytes(attention_shape(config), block_tokens) *
+  return ops.kv_block_bytes(attention_shape(config, part), block_tokens) *
          static_cast<std::size_t>(part.num_layers());
+}
+
+std::size_t stage_exchange_bytes(const ModelConfig& config, const StagePart& part,
+                                 const StageSize& size) {
+  const StageShard shard = stage_shard(config, part);
+  const auto most = [](const std::vector<int>& counts) {
+    return *std::max_element(counts.begin(), counts.end());
+  };
+  const int values = std::max(most(shard.attention_sum.num_values), most(shard.mlp_sum.num_values));
+  const std::size_t sums =
+      area(std::int64_t{values} * size.max_rows, config.hidden_size, DType::kFloat32);
+  if (!part.head) return sums;
+  int ids = 0;
+  for (const IndexRange& range : shard.vocab) ids = std::max(ids, range.size());
+  return std::max(sums, area(size.max_logit_rows, ids, DType::kFloat32));
 }
 
 std::size_t stage_workspace_bytes(const ModelConfig& config, const StagePart& part, DType dtype,
                                   const StageSize& size) {
-  const RowWidths w = row_widths(config);
+  const RowWidths w = row_widths(config, stage_shard(config, part).own);
   std::size_t bytes = 0;
   if (part.num_layers() > 0) {
     bytes += area(size.max_rows, w.wide() + w.rotary, DType::kFloat32) +
              area(size.max_rows, w.hidden + w.heads + w.inner, dtype);
   }
   if (part.head) {
-    bytes += area(size.max_logit_rows, w.hidden + w.vocab, DType::kFloat32) +
+    bytes += area(size.max_logit_rows, w.hidden, DType::kFloat32) +
+             area(most_own_rows(size, part), w.vocab, DType::kFloat32) +
              area(size.max_logit_rows, w.hidden, dtype);
   }
   return bytes;
 }
 
 StageModel::StageModel(const ModelConfig& config, StagePart part, StageWeights weights, Ops& ops,
-                       StageSize size)
+                       StageSize size, ShardExchange* exchange)
     : config_(config),
       part_(part),
       weights_(std::move(weights)),
       ops_(ops),
       size_(size),
-      attention_(attention_shape(config)),
+      exchange_(exchange),
+      shard_(stage_shard(config, part)),
+      attention_(attention_shape(config, part)),
       inverse_frequencies_(rope_inverse_frequencies(config.rope)) {
-  const RowWidths w = row_widths(config);
+  const RowWidths w = row_widths(config, shard_.own);
   const DType dtype = ops.compute_dtype();
   const std::int64_t norm_rows =
       std::max(part.num_layers() > 0 ? size.max_rows : 0, part.head ? size.max_logit_rows : 0);
@@ -85,10 +114,12 @@ StageModel::StageModel(const ModelConfig& config, StagePart part, StageWeights w
   }
   if (part.head) {
     gathered_ = Buffer(area(size.max_logit_rows, w.hidden, DType::kFloat32));
-    logits_ = Buffer(area(size.max_logit_rows, w.vocab, DType::kFloat32));
-    statistics_.resize(static_cast<std::size_t>(size.max_logit_rows));
+    logits_ = Buffer(area(most_own_rows(size, part), w.vocab, DType::kFloat32));
+    statistics_.resize(static_cast<std::size_t>(most_own_rows(size, part)));
     ops.reserve(std::max(size.max_rows, size.max_logit_rows), size.max_context, attention_);
   }
+  partials_.reserve(std::max(shard_.attention_sum.merges.size(), shard_.mlp_sum.merges.size()));
+  own_tokens_.reserve(static_cast<std::size_t>(size.max_rows));
 }
 
 TensorView StageModel::workspace(const Buffer& buffer, std::int64_t rows, std::int64_t cols,
@@ -123,9 +154,63 @@ void StageModel::fill_rotations(std::span<const SequenceRows> sequences) {
   }
 }
 
+// Every rank looks up the tokens whose rows it holds; the rows then go to their places.
+void StageModel::embed(TensorView hidden, std::span<const TokenId> tokens) {
+  if (exchange_ == nullptr) {
+    ops_.embed(hidden, *weights_.embedding, tokens);
+    return;
+  }
+  own_tokens_.clear();
+  const IndexRange own = shard_.own.vocab;
+  for (const TokenId token : tokens) {
+    if (token >= own.begin && token < own.end) own_tokens_.push_back(token - own.begin);
+  }
+  const TensorView found{.data = exchange_->own().data(),
+                         .rows = std::ssize(own_tokens_),
+                         .cols = hidden.cols,
+                         .dtype = DType::kFloat32};
+  if (!own_tokens_.empty()) ops_.embed(found, *weights_.embedding, own_tokens_);
+  exchange_->publish(found.bytes());
+  exchange_->complete();
+  const std::size_t row_bytes = static_cast<std::size_t>(hidden.cols) * sizeof(float);
+  for (int rank = 0; rank < exchange_->size(); ++rank) {
+    const IndexRange ids = shard_.vocab[static_cast<std::size_t>(rank)];
+    const std::byte* next = exchange_->part(rank).data();
+    for (std::size_t r = 0; r < tokens.size(); ++r) {
+      if (tokens[r] < ids.begin || tokens[r] >= ids.end) continue;
+      std::memcpy(hidden.data + r * row_bytes, next, row_bytes);
+      next += row_bytes;
+    }
+  }
+}
+
+// hidden += x times the whole matrix's transpose + bias, of which this rank has some columns.
+void StageModel::add_product(TensorView hidden, ConstTensorView x, const Linear& linear,
+                             const ShardedSum& sum) {
+  if (exchange_ == nullptr) {
+    ops_.matmul_add(hidden, x, *linear.weight, linear.bias_or_null());
+    return;
+  }
+  const TensorView own{.data = exchange_->own().data(),
+                       .rows = linear.weight->num_values() * hidden.rows,
+                       .cols = hidden.cols,
+                       .dtype = DType::kFloat32};
+  ops_.matmul_partial(own, x, *linear.weight);
+  exchange_->publish(own.bytes());
+  exchange_->complete();
+  partials_.clear();
+  for (int rank = 0; rank < exchange_->size(); ++rank) {
+    const auto* values = reinterpret_cast<const float*>(exchange_->part(rank).data());
+    for (int v = 0; v < sum.num_values[static_cast<std::size_t>(rank)]; ++v) {
+      partials_.push_back(values + v * hidden.rows * hidden.cols);
+    }
+  }
+  ops_.add_partials(hidden, partials_, sum.merges, linear.bias_or_null());
+}
+
 void StageModel::run_layer(int index, TensorView hidden, std::span<const SequenceRows> sequences) {
   const LayerWeights& w = weights_.layers[static_cast<std::size_t>(index)];
-  const RowWidths widths = row_widths(config_);
+  const RowWidths widths = row_widths(config_, shard_.own);
   const DType dtype = ops_.compute_dtype();
   const std::int64_t rows = hidden.rows;
   const KvLayer kv = kv_layer(index);
@@ -139,22 +224,51 @@ void StageModel::run_layer(int index, TensorView hidden, std::span<const Sequenc
   ops_.rope_and_store_kv(queries, qkv, reinterpret_cast<const float*>(rotations_.data()),
                          attention_, kv, sequences);
   ops_.attention(attended, queries, attention_, kv, sequences);
-  ops_.matmul_add(hidden, attended, *w.output.weight, w.output.bias_or_null());
+  add_product(hidden, attended, w.output, shard_.attention_sum);
 
   const TensorView gate_up = workspace(wide_, rows, widths.gate_up, DType::kFloat32);
-  const TensorView activated = workspace(inner_, rows, config_.intermediate_size, dtype);
+  const TensorView activated = workspace(inner_, rows, shard_.own.intermediate.size(), dtype);
   ops_.rms_norm(normed, hidden, w.mlp_norm.data(), config_.rms_norm_eps);
   ops_.matmul(gate_up, normed, *w.gate_up.weight, w.gate_up.bias_or_null());
   ops_.silu_mul(activated, gate_up);
-  ops_.matmul_add(hidden, activated, *w.down.weight, w.down.bias_or_null());
+  add_product(hidden, activated, w.down, shard_.mlp_sum);
 }
 
 void StageModel::forward(TensorView hidden, std::span<const TokenId> tokens,
                          std::span<const SequenceRows> sequences) {
-  if (part_.embedding) ops_.embed(hidden, *weights_.embedding, tokens);
+  if (part_.embedding) embed(hidden, tokens);
   if (part_.num_layers() == 0) return;
   fill_rotations(sequences);
   for (int i = 0; i < part_.num_layers(); ++i) run_layer(i, hidden, sequences);
+}
+
+IndexRange StageModel::own_rows(int num_rows, int tensor_rank) const {
+  return dealt_rows(num_rows, tensor_rank, part_.tensor_size);
+}
+
+// values [own, vocab] = the logits of rows `own` of normed: every rank computes its ids for all
+// rows and takes the other ids of its own rows from the others.
+void StageModel::multiply_by_head(TensorView values, ConstTensorView normed, IndexRange own) {
+  const Matrix* head = weights_.head(part_);
+  if (exchange_ == nullptr) {
+    ops_.matmul(values, normed, *head, nullptr);
+    return;
+  }
+  const TensorView part{.data = exchange_->own().data(),
+                        .rows = normed.rows,
+                        .cols = shard_.own.vocab.size(),
+                        .dtype = DType::kFloat32};
+  if (head != nullptr) ops_.matmul(part, normed, *head, nullptr);
+  exchange_->publish(part.bytes());
+  exchange_->complete();
+  for (int rank = 0; rank < exchange_->size(); ++rank) {
+    const IndexRange ids = shard_.vocab[static_cast<std::size_t>(rank)];
+    const auto* source = reinterpret_cast<const float*>(exchange_->part(rank).data());
+    for (int row = own.begin; row < own.end; ++row) {
+      std::copy_n(source + std::int64_t{row} * ids.size(), ids.size(),
+                  values.f32() + (row - own.begin) * values.cols + ids.begin);
+    }
+  }
 }
 
 StageModel::Logits StageModel::logits(ConstTensorView hidden, std::span<const std::int32_t> rows) {
@@ -166,10 +280,12 @@ StageModel::Logits StageModel::logits(ConstTensorView hidden, std::span<const st
                 hidden.data + static_cast<std::size_t>(rows[i]) * row_bytes, row_bytes);
   }
   const TensorView normed = workspace(normed_, count, hidden.cols, ops_.compute_dtype());
-  const TensorView values = workspace(logits_, count, config_.vocab_size, DType::kFloat32);
+  const IndexRange own = own_rows(static_cast<int>(count), part_.tensor_rank);
+  const TensorView values = workspace(logits_, own.size(), config_.vocab_size, DType::kFloat32);
   ops_.rms_norm(normed, gathered, weights_.final_norm.data(), config_.rms_norm_eps);
-  ops_.matmul(values, normed, *weights_.head(part_), nullptr);
-  const std::span<RowStatistics> statistics(statistics_.data(), rows.size());
+  multiply_by_head(values, normed, own);
+  const std::span<RowStatistics> statistics(statistics_.data(),
+                                            static_cast<std::size_t>(own.size()));
   ops_.row_statistics(statistics, values);
   return {.values = values, .statistics = statistics};
 }

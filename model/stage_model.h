@@ -1,6 +1,10 @@
 // The forward pass of one stage: from token ids or hidden states to hidden states, and on the last
 // stage to logits. Owns the weights, the KV cache of its layers and the workspace; all memory is
 // taken once. The same code runs every supported family; what differs is in ModelConfig.
+//
+// Where ranks share a stage, each has its own heads, intermediate columns and vocabulary rows, and
+// the whole hidden state: after every row-parallel product the ranks exchange the roots of their
+// part of the sum, and each adds all of them in the one order of the whole matrix.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "comm/shard_exchange.h"
 #include "kernels/buffer.h"
 #include "kernels/ops.h"
 #include "model/config.h"
@@ -19,7 +24,7 @@ namespace headrace {
 /// How much the stage must be ready for.
 struct StageSize {
   int max_rows = 0;        // rows of a step
-  int max_logit_rows = 0;  // of them with logits at once; more are done in turns by the caller
+  int max_logit_rows = 0;  // rows whose logits are taken at once; more are done in turns
   int max_context = 0;     // positions of a sequence
   int num_blocks = 0;      // of the KV cache
   int block_tokens = 16;
@@ -27,24 +32,28 @@ struct StageSize {
 
 class StageModel {
  public:
-  /// Allocates the KV cache and the workspace. ops must outlive it.
+  /// Allocates the KV cache and the workspace. ops and exchange must outlive it. exchange: with the
+  /// other ranks of the stage, of stage_exchange_bytes(); null where there are none.
   StageModel(const ModelConfig& config, StagePart part, StageWeights weights, Ops& ops,
-             StageSize size);
+             StageSize size, ShardExchange* exchange = nullptr);
 
-  /// One step through this stage's layers, in place. hidden: float32 [rows, hidden]; on the first
-  /// stage it is written from `tokens` (one id a row), elsewhere it holds what the stage before
-  /// sent.
+  /// One step through this stage's layers, in place; all ranks of the stage together. hidden:
+  /// float32 [rows, hidden]; on the first stage it is written from `tokens` (one id a row),
+  /// elsewhere it holds what the stage before sent.
   void forward(TensorView hidden, std::span<const TokenId> tokens,
                std::span<const SequenceRows> sequences);
 
-  /// Final norm and logits of some rows of hidden: float32 [rows.size(), vocab], with their
-  /// statistics. Valid until the next call. rows.size() <= max_logit_rows. Only where the part has
-  /// the head.
+  /// Final norm and logits of some rows of hidden, with their statistics; all ranks of the stage
+  /// together. Each gets those of the rows that are its own (own_rows()), of the whole vocabulary.
+  /// Valid until the next call. rows.size() <= max_logit_rows. Only where the part has the head.
   struct Logits {
-    TensorView values;
-    std::span<const RowStatistics> statistics;
+    TensorView values;                          // float32 [own rows, vocab]
+    std::span<const RowStatistics> statistics;  // [own rows]
   };
   Logits logits(ConstTensorView hidden, std::span<const std::int32_t> rows);
+
+  /// Of num_rows rows of logits, those that a rank of the stage gets.
+  IndexRange own_rows(int num_rows, int tensor_rank) const;
 
   const ModelConfig& config() const { return config_; }
   const StagePart& part() const { return part_; }
@@ -52,6 +61,10 @@ class StageModel {
  private:
   void run_layer(int index, TensorView hidden, std::span<const SequenceRows> sequences);
   void fill_rotations(std::span<const SequenceRows> sequences);
+  void embed(TensorView hidden, std::span<const TokenId> tokens);
+  void add_product(TensorView hidden, ConstTensorView x, const Linear& linear,
+                   const ShardedSum& sum);
+  void multiply_by_head(TensorView values, ConstTensorView normed, IndexRange own);
   KvLayer kv_layer(int index) const;
   TensorView workspace(const Buffer& buffer, std::int64_t rows, std::int64_t cols,
                        DType dtype) const;
@@ -61,6 +74,8 @@ class StageModel {
   StageWeights weights_;
   Ops& ops_;
   StageSize size_;
+  ShardExchange* exchange_;
+  StageShard shard_;
   AttentionShape attention_;
   std::vector<float> inverse_frequencies_;  // [rotary_dim / 2]
   std::size_t block_bytes_ = 0;
@@ -71,9 +86,15 @@ class StageModel {
   Buffer inner_;      // compute type [max_rows, heads * head_dim or intermediate]
   Buffer rotations_;  // float32 [max_rows, rotary_dim]
   Buffer gathered_;   // float32 [max_logit_rows, hidden]
-  Buffer logits_;     // float32 [max_logit_rows, vocab]
+  Buffer logits_;     // float32 [own rows of max_logit_rows, vocab]
   std::vector<RowStatistics> statistics_;
+  std::vector<const float*> partials_;  // of the sum at hand
+  std::vector<TokenId> own_tokens_;     // of the step, as rows of the embedding
 };
+
+/// Bytes of a rank's buffer in the exchange between the ranks of a stage.
+std::size_t stage_exchange_bytes(const ModelConfig& config, const StagePart& part,
+                                 const StageSize& size);
 
 /// Bytes of the stage's workspace and of one KV block over all its layers, for the memory plan.
 std::size_t stage_workspace_bytes(const ModelConfig& config, const StagePart& part, DType dtype,
@@ -81,7 +102,7 @@ std::size_t stage_workspace_bytes(const ModelConfig& config, const StagePart& pa
 std::size_t stage_block_bytes(const ModelConfig& config, const StagePart& part, const Ops& ops,
                               int block_tokens);
 
-/// The heads of the model's attention as the operators see them.
-AttentionShape attention_shape(const ModelConfig& config);
+/// The heads of the part's attention as the operators see them.
+AttentionShape attention_shape(const ModelConfig& config, const StagePart& part);
 
 }  // namespace headrace

@@ -9,19 +9,9 @@
 
 #include "kernels/ops.h"
 #include "model/checkpoint/checkpoint.h"
-#include "model/config.h"
+#include "model/stage_part.h"
 
 namespace headrace {
-
-/// What a stage runs: decoder layers [begin, end), and the ends of the model that are its own.
-struct StagePart {
-  int begin_layer = 0;
-  int end_layer = 0;
-  bool embedding = false;  // turns token ids into hidden states
-  bool head = false;       // final norm and logits
-
-  int num_layers() const { return end_layer - begin_layer; }
-};
 
 /// A matrix with the bias that is added to its product; an empty bias is none.
 struct Linear {
@@ -31,6 +21,7 @@ struct Linear {
   const float* bias_or_null() const { return bias.empty() ? nullptr : bias.data(); }
 };
 
+/// Heads, intermediate and vocab are those of the rank's shard.
 struct LayerWeights {
   std::vector<float> attention_norm;  // [hidden]
   Linear qkv;     // [(heads + 2 * kv_heads) * head_dim, hidden]: queries, keys, values
@@ -41,12 +32,12 @@ struct LayerWeights {
 };
 
 struct StageWeights {
-  std::unique_ptr<Matrix> embedding;  // [vocab, hidden]; null where the stage has none
+  std::unique_ptr<Matrix> embedding;  // [own vocab, hidden]; null where there is none
   std::vector<LayerWeights> layers;
   std::vector<float> final_norm;     // [hidden]; empty where the stage has no head
-  std::unique_ptr<Matrix> own_head;  // [vocab, hidden]; null where the embedding serves as head
+  std::unique_ptr<Matrix> own_head;  // [own vocab, hidden]; null where the embedding serves as head
 
-  /// Null where the stage has no head.
+  /// Null where the part has no head, or no ids fall to its rank.
   const Matrix* head(const StagePart& part) const;
 };
 

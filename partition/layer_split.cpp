@@ -32,8 +32,8 @@ std::vector<int> fill_up_to(double limit, int num_layers, int num_stages, EndLoa
 
 }  // namespace
 
-std::vector<LayerRange> split_by_counts(const std::vector<int>& counts, int num_layers) {
-  std::vector<LayerRange> ranges;
+std::vector<IndexRange> split_by_counts(const std::vector<int>& counts, int num_layers) {
+  std::vector<IndexRange> ranges;
   int begin = 0;
   for (std::size_t stage = 0; stage < counts.size(); ++stage) {
     const int count = counts[stage];
@@ -52,7 +52,7 @@ std::vector<LayerRange> split_by_counts(const std::vector<int>& counts, int num_
   return ranges;
 }
 
-std::vector<LayerRange> split_layers(int num_layers, int num_stages, EndLoads ends) {
+std::vector<IndexRange> split_layers(int num_layers, int num_stages, EndLoads ends) {
   if (num_stages < 1 || num_stages > num_layers + 1) {
     throw std::invalid_argument("a model of " + std::to_string(num_layers) +
                                 " layers can run in 1 to " + std::to_string(num_layers + 1) +

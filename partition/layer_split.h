@@ -3,14 +3,9 @@
 
 #include <vector>
 
-namespace headrace {
+#include "partition/index_range.h"
 
-/// Decoder layers [begin, end).
-struct LayerRange {
-  int begin = 0;
-  int end = 0;
-  int size() const { return end - begin; }
-};
+namespace headrace {
 
 /// What the ends of the pipeline weigh, in units of one decoder layer's time.
 struct EndLoads {
@@ -21,10 +16,10 @@ struct EndLoads {
 /// The split of num_layers over num_stages with the smallest largest load. Among equal ones,
 /// earlier stages take more layers. Every stage has at least one layer, but the last may hold only
 /// the head. Throws std::invalid_argument where num_stages is below 1 or above num_layers + 1.
-std::vector<LayerRange> split_layers(int num_layers, int num_stages, EndLoads ends);
+std::vector<IndexRange> split_layers(int num_layers, int num_stages, EndLoads ends);
 
 /// The split that a user wrote as a number of layers for each stage. Throws std::invalid_argument
 /// where the counts do not add up to num_layers, or one but the last is zero.
-std::vector<LayerRange> split_by_counts(const std::vector<int>& counts, int num_layers);
+std::vector<IndexRange> split_by_counts(const std::vector<int>& counts, int num_layers);
 
 }  // namespace headrace

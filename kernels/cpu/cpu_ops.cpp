@@ -94,12 +94,38 @@ class CpuOps final : public Ops {
   }
 
   void matmul(TensorView out, ConstTensorView x, const Matrix& w, const float* bias) override {
+    require_whole_sum(w);
     multiply(out, x, w, bias, Epilogue::kStore);
   }
 
   void matmul_add(TensorView inout, ConstTensorView x, const Matrix& w,
                   const float* bias) override {
+    require_whole_sum(w);
     multiply(inout, x, w, bias, Epilogue::kAddTo);
+  }
+
+  void matmul_partial(TensorView out, ConstTensorView x, const Matrix& w) override {
+    require_view(out,
+                 {.name = "matmul_partial: out", .rows = w.num_values() * x.rows, .cols = w.n()});
+    TensorView first = out;
+    first.rows = x.rows;
+    multiply(first, x, w, nullptr, Epilogue::kStore);
+  }
+
+  void add_partials(TensorView inout, std::span<const float* const> parts,
+                    std::span<const std::int32_t> merges, const float* bias) override {
+    require_merges(parts.size(), merges);
+    const auto elements = inout.cols * static_cast<std::int64_t>(parts.size());
+    over_rows(inout.rows, elements, [&](std::int64_t begin, std::int64_t end) {
+      kernels_.add_partials({.inout = inout.f32(),
+                             .parts = parts.data(),
+                             .merges = merges.data(),
+                             .num_parts = static_cast<int>(parts.size()),
+                             .bias = bias,
+                             .cols = inout.cols,
+                             .row_begin = begin,
+                             .row_end = end});
+    });
   }
 
   void rope_and_store_kv(TensorView q_out, ConstTensorView qkv, const float* cos_sin,
@@ -216,6 +242,7 @@ class CpuOps final : public Ops {
                                .segments = matrix.segments().data(),
                                .num_segments = static_cast<int>(matrix.segments().size()),
                                .out = out.f32() + row * out.cols,
+                               .value_stride = out.rows * out.cols,
                                .bias = bias,
                                .epilogue = epilogue});
     }

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "kernels/cpu/kv_layout.h"
+#include "kernels/op_checks.h"
 #include "kernels/ops.h"
 
 namespace headrace {
@@ -30,9 +31,6 @@ struct Segment {
   std::int32_t merges = 0;
 };
 
-/// Deepest stack a tree may need: the accumulator tiles of a stack stay in the L1 cache.
-inline constexpr int kMaxTreeDepth = 12;
-
 /// Rows [first_row, first_row + num_rows) of x, to be rearranged into one packed block.
 struct PackArgs {
   const std::byte* x = nullptr;  // [rows, k] in the compute type
@@ -45,7 +43,8 @@ struct PackArgs {
 
 enum class Epilogue { kStore, kAddTo };
 
-/// out [rows, n] (+)= packed rows times panels [panel_begin, panel_end).
+/// out [rows, n] (+)= packed rows times panels [panel_begin, panel_end). Where the segments' tree
+/// leaves several values, value v goes to out + v * value_stride.
 struct GemmArgs {
   const std::uint32_t* packed = nullptr;  // row blocks one after the other
   std::int64_t rows = 0;
@@ -56,7 +55,8 @@ struct GemmArgs {
   std::int64_t panel_end = 0;
   const Segment* segments = nullptr;
   int num_segments = 0;
-  float* out = nullptr;         // [rows, n]
+  float* out = nullptr;  // [rows, n]
+  std::int64_t value_stride = 0;
   const float* bias = nullptr;  // [n] or null
   Epilogue epilogue = Epilogue::kStore;
 };
@@ -67,6 +67,18 @@ struct NormArgs {
   const float* weight = nullptr;  // [cols]
   std::int64_t cols = 0;
   float eps = 0.0F;
+  std::int64_t row_begin = 0;
+  std::int64_t row_end = 0;
+};
+
+/// inout [rows, cols] += (sum of parts in the order of merges + bias), rows [row_begin, row_end).
+struct AddPartialsArgs {
+  float* inout = nullptr;
+  const float* const* parts = nullptr;  // num_parts times [rows, cols]
+  const std::int32_t* merges = nullptr;
+  int num_parts = 0;
+  const float* bias = nullptr;  // [cols] or null
+  std::int64_t cols = 0;
   std::int64_t row_begin = 0;
   std::int64_t row_end = 0;
 };
@@ -116,6 +128,7 @@ struct KernelTable {
   void (*gemm)(const GemmArgs&) = nullptr;
   void (*rms_norm)(const NormArgs&) = nullptr;
   void (*silu_mul)(const SiluArgs&) = nullptr;
+  void (*add_partials)(const AddPartialsArgs&) = nullptr;
   void (*rope_and_store)(const RopeArgs&) = nullptr;
   void (*attention)(const AttentionArgs&) = nullptr;
   RowStatistics (*row_statistics)(const float* row, std::int64_t cols) = nullptr;

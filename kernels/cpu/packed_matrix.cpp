@@ -33,6 +33,7 @@ std::vector<Segment> make_segments(const ReductionTree& tree, int group) {
 PackedMatrix::PackedMatrix(std::int64_t n, const ReductionTree& tree, DType compute_dtype)
     : n_(n),
       k_(tree.k()),
+      num_values_(tree.num_values()),
       group_(compute_dtype == DType::kBFloat16 ? 2 : 1),
       steps_((k_ + group_ - 1) / group_),
       segments_(make_segments(tree, group_)),

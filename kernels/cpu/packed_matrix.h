@@ -19,6 +19,7 @@ class PackedMatrix final : public Matrix {
 
   std::int64_t n() const override { return n_; }
   std::int64_t k() const override { return k_; }
+  int num_values() const override { return num_values_; }
   std::size_t bytes() const override { return panels_.bytes(); }
   void set_rows(std::int64_t first_row, ConstTensorView rows) override;
 
@@ -37,6 +38,7 @@ class PackedMatrix final : public Matrix {
 
   std::int64_t n_;
   std::int64_t k_;
+  int num_values_;
   int group_;
   std::int64_t steps_;
   std::vector<Segment> segments_;

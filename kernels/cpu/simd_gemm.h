@@ -73,7 +73,7 @@ template <class F, int MR, int NV, Prefetch P>
 
 template <class F, int MR, int NV>
 [[gnu::always_inline]] inline void finish(const Accumulators<typename F::Lanes, MR, NV>& acc,
-                                          const GemmTile& tile) {
+                                          const GemmTile& tile, int value_index) {
   using L = typename F::Lanes;
   const GemmArgs& g = *tile.gemm;
 #pragma GCC unroll 4
@@ -81,7 +81,7 @@ template <class F, int MR, int NV>
     const std::int64_t column = (tile.first_panel + v) * kPanelColumns;
     const std::int64_t left = g.n - column;
     const int n = left < kPanelColumns ? static_cast<int>(left) : kPanelColumns;
-    float* out = g.out + tile.first_row * g.n + column;
+    float* out = g.out + value_index * g.value_stride + tile.first_row * g.n + column;
 #pragma GCC unroll 16
     for (int m = 0; m < MR; ++m, out += g.n) {
       auto value = acc.at[m][v];
@@ -120,7 +120,8 @@ void gemm_tile(const GemmTile& tile) {
     }
     if (s + 1 < g.num_segments) stack[depth++] = acc;
   }
-  finish<F, MR, NV>(acc, tile);
+  for (int value = 0; value < depth; ++value) finish<F, MR, NV>(stack[value], tile, value);
+  finish<F, MR, NV>(acc, tile, depth);
 }
 
 // Panels a tile of that many rows takes side by side, as registers allow: few rows need more

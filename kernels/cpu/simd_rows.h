@@ -36,6 +36,28 @@ void rms_norm(const NormArgs& args) {
 }
 
 template <class F>
+void add_partials(const AddPartialsArgs& args) {
+  using L = typename F::Lanes;
+  using Register = decltype(L::zero());
+  for (std::int64_t r = args.row_begin; r < args.row_end; ++r) {
+    for (std::int64_t i = 0; i < args.cols; i += 16) {
+      const int n = lanes_at(i, args.cols);
+      const std::int64_t at = r * args.cols + i;
+      Register stack[kMaxTreeDepth];
+      int depth = 0;
+      Register sum = L::zero();
+      for (int p = 0; p < args.num_parts; ++p) {
+        sum = L::load_first(args.parts[p] + at, n);
+        for (int merge = 0; merge < args.merges[p]; ++merge) sum = L::add(stack[--depth], sum);
+        if (p + 1 < args.num_parts) stack[depth++] = sum;
+      }
+      if (args.bias != nullptr) sum = L::add(sum, L::load_first(args.bias + i, n));
+      L::store_first(args.inout + at, L::add(L::load_first(args.inout + at, n), sum), n);
+    }
+  }
+}
+
+template <class F>
 void silu_mul(const SiluArgs& args) {
   using L = typename F::Lanes;
   for (std::int64_t r = args.row_begin; r < args.row_end; ++r) {

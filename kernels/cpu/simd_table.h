@@ -20,6 +20,7 @@ constexpr KernelTable make_kernel_table(std::string_view isa) {
       .gemm = gemm<F>,
       .rms_norm = rms_norm<F>,
       .silu_mul = silu_mul<F>,
+      .add_partials = add_partials<F>,
       .rope_and_store = rope_and_store<F>,
       .attention = attention<F>,
       .row_statistics = row_statistics<F>,

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <vector>
 
 #include "kernels/reduction_tree.h"
 #include "kernels/tensor.h"
@@ -51,7 +52,11 @@ inline float chain(float sum, const float* a, const float* b, std::int64_t count
 }
 
 /// The inner product of two rows of tree.k() elements: slices are chains from zero, added as the
-/// tree says.
-float inner_product(const float* a, const float* b, const ReductionTree& tree, DType dtype);
+/// tree says. One value for a whole tree; the values that are left for a part of one.
+std::vector<float> inner_product(const float* a, const float* b, const ReductionTree& tree,
+                                 DType dtype);
+
+/// Pushes a value, then `merges` times adds the last two (earlier + later).
+void push_and_merge(std::vector<float>& stack, float value, std::int32_t merges);
 
 }  // namespace headrace

@@ -14,6 +14,7 @@ class ReferenceMatrix final : public Matrix {
 
   std::int64_t n() const override { return n_; }
   std::int64_t k() const override { return tree_.k(); }
+  int num_values() const override { return tree_.num_values(); }
   std::size_t bytes() const override { return weights_.size() * sizeof(float); }
   void set_rows(std::int64_t first_row, ConstTensorView rows) override;
 

@@ -90,12 +90,42 @@ class ReferenceOps final : public Ops {
   }
 
   void matmul(TensorView out, ConstTensorView x, const Matrix& w, const float* bias) override {
-    multiply(out, x, w, bias, [](float& element, float value) { element = value; });
+    require_whole_sum(w);
+    multiply(out, x, w, [bias](float& element, float value, std::int64_t column, int /*index*/) {
+      element = bias == nullptr ? value : value + bias[column];
+    });
   }
 
   void matmul_add(TensorView inout, ConstTensorView x, const Matrix& w,
                   const float* bias) override {
-    multiply(inout, x, w, bias, [](float& element, float value) { element += value; });
+    require_whole_sum(w);
+    multiply(inout, x, w, [bias](float& element, float value, std::int64_t column, int /*index*/) {
+      element += bias == nullptr ? value : value + bias[column];
+    });
+  }
+
+  void matmul_partial(TensorView out, ConstTensorView x, const Matrix& w) override {
+    require_view(out,
+                 {.name = "matmul_partial: out", .rows = w.num_values() * x.rows, .cols = w.n()});
+    TensorView first = out;
+    first.rows = x.rows;
+    const std::int64_t stride = x.rows * out.cols;
+    multiply(first, x, w,
+             [stride](float& element, float value, std::int64_t /*column*/, int index) {
+               (&element)[index * stride] = value;
+             });
+  }
+
+  void add_partials(TensorView inout, std::span<const float* const> parts,
+                    std::span<const std::int32_t> merges, const float* bias) override {
+    const FlushDenormals guard;
+    require_merges(parts.size(), merges);
+    std::vector<float> stack;
+    for (std::int64_t i = 0; i < inout.rows * inout.cols; ++i) {
+      stack.clear();
+      for (std::size_t p = 0; p < parts.size(); ++p) push_and_merge(stack, parts[p][i], merges[p]);
+      inout.f32()[i] += bias == nullptr ? stack[0] : stack[0] + bias[i % inout.cols];
+    }
   }
 
   void rope_and_store_kv(TensorView q_out, ConstTensorView qkv, const float* cos_sin,
@@ -191,8 +221,9 @@ class ReferenceOps final : public Ops {
   }
 
  private:
+  // finish(element, value, column, index of the value) for every element of the product.
   template <class Finish>
-  void multiply(const TensorView& out, const ConstTensorView& x, const Matrix& w, const float* bias,
+  void multiply(const TensorView& out, const ConstTensorView& x, const Matrix& w,
                 Finish finish) const {
     const FlushDenormals guard;
     require_view(x, {"matmul: x", out.rows, w.k(), dtype_});
@@ -201,9 +232,11 @@ class ReferenceOps final : public Ops {
     for (std::int64_t r = 0; r < out.rows; ++r) {
       const std::vector<float> row = read_row(x, r);
       for (std::int64_t c = 0; c < out.cols; ++c) {
-        float value = inner_product(row.data(), weights.row(c), weights.tree(), dtype_);
-        if (bias != nullptr) value += bias[c];
-        finish(out.f32()[r * out.cols + c], value);
+        const std::vector<float> values =
+            inner_product(row.data(), weights.row(c), weights.tree(), dtype_);
+        for (int i = 0; i < w.num_values(); ++i) {
+          finish(out.f32()[r * out.cols + c], values[static_cast<std::size_t>(i)], c, i);
+        }
       }
     }
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/tensor.h"
+#include "model/checkpoint/input_file.h"
 #include "model/config.h"
 
 namespace headrace {
@@ -24,13 +25,31 @@ struct TensorInfo {
   std::uint64_t stored_bytes = 0;
 };
 
+/// Rows [row_begin, row_end) of columns [col_begin, col_end). A vector is one row.
+struct TensorBlock {
+  std::int64_t row_begin = 0;
+  std::int64_t row_end = 0;
+  std::int64_t col_begin = 0;
+  std::int64_t col_end = 0;
+};
+
+/// A file of a model, or of a file with weights the parts that are none: header, small tensors that
+/// the configuration takes its numbers from.
+struct ModelFile {
+  std::string name;  // relative to the model
+  std::filesystem::path path;
+  std::uint64_t bytes = 0;
+  std::vector<FileExtent> extents;  // what there is of it
+};
+
 class Checkpoint {
  public:
   virtual ~Checkpoint() = default;
 
-  /// A Hugging Face directory, the name org/model of one in the local Hugging Face cache, or a
-  /// .gguf file (the first of a split one). Throws std::invalid_argument naming file, key, value
-  /// and what would be accepted, for anything that is not a sound model of a supported family.
+  /// A Hugging Face directory, the name org/model of one in the local Hugging Face cache, a .gguf
+  /// file (the first of a split one), or a Headrace .h5 file. Throws std::invalid_argument naming
+  /// file, key, value and what would be accepted, for anything that is not a sound model of a
+  /// supported family.
   static std::unique_ptr<Checkpoint> open(const std::filesystem::path& model);
 
   virtual const ModelConfig& config() const = 0;
@@ -43,18 +62,30 @@ class Checkpoint {
   /// means.
   virtual DType preferred_dtype() const = 0;
 
-  /// Reads rows [begin, end) of a tensor as float32 into out (room for (end - begin) * cols
-  /// values); quantised blocks are dequantised. Reads only those rows' bytes. Throws
-  /// std::runtime_error on I/O errors. Not thread-safe.
-  virtual void read_rows(std::string_view name, std::int64_t begin, std::int64_t end,
-                         float* out) = 0;
+  /// Reads a block of a tensor as float32 into out, [rows, cols] of the block without gaps;
+  /// quantised values are dequantised. Rows wanted whole cost only their own bytes; of rows wanted
+  /// in part the bytes between may be read too, where that is faster than leaving them out. Throws
+  /// std::out_of_range for a block that is not in the tensor, std::runtime_error on I/O errors. Not
+  /// thread-safe.
+  virtual void read_block(std::string_view name, const TensorBlock& block, float* out) = 0;
+
+  /// read_block() of whole rows [begin, end).
+  void read_rows(std::string_view name, std::int64_t begin, std::int64_t end, float* out);
 
   /// A short text that is equal for equal weights: sizes, headers and sampled contents of every
   /// file.
   virtual std::string fingerprint() const = 0;
 
-  /// "safetensors" or "gguf", and the number of files.
+  /// "safetensors", "gguf" or "hdf5", and the number of files.
   virtual std::string format() const = 0;
+
+  /// Reads all stored bytes and returns the names of the tensors whose bytes do not have the
+  /// checksum that the format stores; none where the format stores none.
+  virtual std::vector<std::string> damaged_tensors() = 0;
+
+  /// What makes a model besides its decoder's weights, the file that says what it is (config.json,
+  /// the GGUF file) first.
+  virtual std::vector<ModelFile> companion_files() const = 0;
 
   /// The JSON text of generation_config.json, empty where there is none.
   virtual std::string generation_config() const = 0;

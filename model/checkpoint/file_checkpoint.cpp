@@ -3,37 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 #include <stdexcept>
 #include <utility>
 
 #include "model/checkpoint/appearance.h"
+#include "model/checkpoint/checksum.h"
 #include "model/checkpoint/decoder_tensors.h"
 #include "model/checkpoint/fingerprint.h"
 
 namespace headrace {
 namespace {
 
-// One read: large enough to keep a parallel file system busy, small enough to stay in the cache of
-// the core that converts it. Reads after the first start at multiples of it.
-constexpr std::uint64_t kPieceBytes = std::uint64_t{4} << 20;
-constexpr std::uint64_t kMaxBlockBytes = 512;  // above that of any type
-
 std::int64_t rows_of(const StoredTensor& tensor) {
   return tensor.shape.size() == 2 ? tensor.shape.front() : 1;
 }
 
-std::uint64_t row_bytes(const StoredTensor& tensor) {
-  return static_cast<std::uint64_t>(tensor.shape.back() / tensor.type->block_values *
-                                    tensor.type->block_bytes);
-}
-
-// Where the file has Hugging Face's row h of a head with head_dim rows: RoPE's pairs (i, head_dim /
-// 2 + i) stand beside each other there.
-std::int64_t interleaved_row(std::int64_t h, std::int64_t head_dim) {
-  const std::int64_t half = head_dim / 2;
-  return h < half ? 2 * h : 2 * (h - half) + 1;
+bool lies_in(std::int64_t begin, std::int64_t end, std::int64_t length) {
+  return begin >= 0 && begin <= end && end <= length;
 }
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
@@ -110,94 +97,49 @@ DType FileCheckpoint::preferred_dtype() const {
   return any ? DType::kFloat32 : DType::kBFloat16;
 }
 
-void FileCheckpoint::read_rows(std::string_view name, std::int64_t begin, std::int64_t end,
-                               float* out) {
+void FileCheckpoint::read_block(std::string_view name, const TensorBlock& block, float* out) {
   const auto found = by_name_.find(name);
   if (found == by_name_.end()) {
     throw std::out_of_range(fmt::format("there is no tensor {}", in_quotes(name)));
   }
   const StoredTensor& tensor = *found->second;
-  if (begin < 0 || begin > end || end > rows_of(tensor)) {
-    throw std::out_of_range(fmt::format("rows [{}, {}) of tensor {}, which has {}", begin, end,
-                                        in_quotes(name), rows_of(tensor)));
+  const StoredMatrix matrix{
+      .file = &parts_.files[tensor.file],
+      .type = tensor.type,
+      .offset = tensor.offset,
+      .rows = rows_of(tensor),
+      .cols = tensor.shape.back(),
+      .interleaved_head_dim = tensor.interleaved_heads ? parts_.config.head_dim : 0,
+      .slice_bounds = tensor.slice_bounds};
+  if (!lies_in(block.row_begin, block.row_end, matrix.rows) ||
+      !lies_in(block.col_begin, block.col_end, matrix.cols)) {
+    throw std::out_of_range(fmt::format(
+        "rows [{}, {}), columns [{}, {}) of tensor {}, which has {} x {}", block.row_begin,
+        block.row_end, block.col_begin, block.col_end, in_quotes(name), matrix.rows, matrix.cols));
   }
-  if (begin == end) return;
-  if (tensor.interleaved_heads && tensor.shape.size() == 1) {
-    read_interleaved_vector(tensor, out);
-  } else if (tensor.interleaved_heads) {
-    read_head_rows(tensor, begin, end, out);
-  } else {
-    const std::uint64_t bytes = row_bytes(tensor);
-    read_stream(tensor, static_cast<std::uint64_t>(begin) * bytes,
-                static_cast<std::uint64_t>(end) * bytes, out);
-  }
-}
-
-// Converts bytes [begin, end) of a tensor, a whole number of blocks, piece by piece. A block that a
-// piece cuts is kept at the front of the buffer until the next piece has its rest.
-void FileCheckpoint::read_stream(const StoredTensor& tensor, std::uint64_t begin, std::uint64_t end,
-                                 float* out) {
-  const InputFile& file = parts_.files[tensor.file];
-  const auto block_bytes = static_cast<std::uint64_t>(tensor.type->block_bytes);
-  std::uint64_t position = tensor.offset + begin;
-  const std::uint64_t last = tensor.offset + end;
-  std::uint64_t kept = 0;
-  buffer_.resize(std::max<std::size_t>(buffer_.size(), kPieceBytes + kMaxBlockBytes));
-  while (position < last) {
-    const std::uint64_t stop = std::min(last, (position / kPieceBytes + 1) * kPieceBytes);
-    file.read(position, std::span(buffer_).subspan(kept, stop - position));
-    const std::uint64_t available = kept + stop - position;
-    const std::uint64_t blocks = available / block_bytes;
-    tensor.type->to_float(buffer_.data(), static_cast<std::int64_t>(blocks), out);
-    out += static_cast<std::int64_t>(blocks) * tensor.type->block_values;
-    kept = available % block_bytes;
-    std::memmove(buffer_.data(), buffer_.data() + blocks * block_bytes, kept);
-    position = stop;
-  }
-}
-
-// Rows [begin, end) in Hugging Face's order. A head that is wanted whole is read at once; of
-// another one only the wanted rows are.
-void FileCheckpoint::read_head_rows(const StoredTensor& tensor, std::int64_t begin,
-                                    std::int64_t end, float* out) {
-  const std::int64_t head_dim = parts_.config.head_dim;
-  const std::int64_t cols = tensor.shape.back();
-  const std::uint64_t bytes = row_bytes(tensor);
-  const InputFile& file = parts_.files[tensor.file];
-  buffer_.resize(
-      std::max<std::size_t>(buffer_.size(), static_cast<std::uint64_t>(head_dim) * bytes));
-  for (std::int64_t row = begin; row < end;) {
-    const std::int64_t head = row / head_dim * head_dim;
-    const std::int64_t stop = std::min(end, head + head_dim);
-    const bool whole = stop - row == head_dim;
-    const std::uint64_t head_offset = tensor.offset + static_cast<std::uint64_t>(head) * bytes;
-    if (whole) {
-      file.read(head_offset,
-                std::span(buffer_).first(static_cast<std::uint64_t>(head_dim) * bytes));
-    }
-    for (; row < stop; ++row, out += cols) {
-      const std::uint64_t at =
-          static_cast<std::uint64_t>(interleaved_row(row - head, head_dim)) * bytes;
-      if (!whole) file.read(head_offset + at, std::span(buffer_).subspan(at, bytes));
-      tensor.type->to_float(buffer_.data() + at, cols / tensor.type->block_values, out);
-    }
-  }
-}
-
-// The bias that goes with interleaved rows: its values are ordered like them.
-void FileCheckpoint::read_interleaved_vector(const StoredTensor& tensor, float* out) {
-  const std::int64_t head_dim = parts_.config.head_dim;
-  std::vector<float> stored(static_cast<std::size_t>(tensor.shape.back()));
-  read_stream(tensor, 0, row_bytes(tensor), stored.data());
-  for (std::size_t i = 0; i < stored.size(); ++i) {
-    const auto row = static_cast<std::int64_t>(i);
-    const std::int64_t head = row / head_dim * head_dim;
-    out[i] = stored[static_cast<std::size_t>(head + interleaved_row(row - head, head_dim))];
-  }
+  reader_.read(matrix, block, out);
 }
 
 std::string FileCheckpoint::fingerprint() const {
   return weights_fingerprint(parts_.config_text, parts_.files, parts_.header_bytes);
+}
+
+std::vector<std::string> FileCheckpoint::damaged_tensors() {
+  constexpr std::uint64_t kPieceBytes = std::uint64_t{4} << 20;
+  std::vector<std::byte> piece;
+  std::vector<std::string> damaged;
+  for (const auto& [name, tensor] : by_name_) {
+    if (!tensor->checksum) continue;
+    Checksum checksum;
+    const std::uint64_t end = tensor->offset + tensor->bytes;
+    for (std::uint64_t at = tensor->offset; at < end; at += piece.size()) {
+      piece.resize(static_cast<std::size_t>(std::min(kPieceBytes, end - at)));
+      parts_.files[tensor->file].read(at, piece);
+      checksum.add(piece);
+    }
+    if (checksum.value() != *tensor->checksum) damaged.push_back(name);
+  }
+  return damaged;
 }
 
 std::string FileCheckpoint::format() const {

@@ -1,15 +1,17 @@
-// The checkpoint that safetensors and GGUF share: a table of where each canonical tensor lies, and
-// the reading of rows from there.
+// The checkpoint that all formats share: a table of where each canonical tensor lies, and
+// the reading of blocks from there.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/dequantize.h"
 #include "model/checkpoint/input_file.h"
+#include "model/checkpoint/tensor_reader.h"
 
 namespace headrace {
 
@@ -23,20 +25,23 @@ struct StoredTensor {
   std::size_t file = 0;              // index of the file
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
-  bool interleaved_heads = false;  // see GgufTensorName
+  bool interleaved_heads = false;          // see GgufTensorName
+  std::vector<std::int64_t> slice_bounds;  // see StoredMatrix; only of types with single values
+  std::optional<std::uint64_t> checksum;   // of the stored bytes, where the format has one
 };
 
 /// Everything a format's reader has found.
 struct FileCheckpointParts {
-  std::string format;       // "safetensors" or "gguf"
+  std::string format;       // "safetensors", "gguf", "hdf5"
   std::string config_name;  // what the shapes follow from, for messages: "config.json"
   std::string_view types;   // that this format's tensors may have, for messages
-  std::string config_text;  // of config.json; empty for GGUF, whose header holds it
+  std::string config_text;  // what the fingerprint covers apart from the files: config.json's
   std::string generation_config;
   ModelConfig config;
   std::vector<InputFile> files;
   std::vector<std::uint64_t> header_bytes;  // of each file
   std::vector<StoredTensor> tensors;        // names are unique
+  std::vector<ModelFile> companions;        // the main one first
 };
 
 class FileCheckpoint : public Checkpoint {
@@ -49,22 +54,21 @@ class FileCheckpoint : public Checkpoint {
   const std::vector<TensorInfo>& tensors() const override { return infos_; }
   bool has(std::string_view name) const override { return by_name_.contains(name); }
   DType preferred_dtype() const override;
-  void read_rows(std::string_view name, std::int64_t begin, std::int64_t end, float* out) override;
+  void read_block(std::string_view name, const TensorBlock& block, float* out) override;
   std::string fingerprint() const override;
   std::string format() const override;
+  std::vector<std::string> damaged_tensors() override;
+  std::vector<ModelFile> companion_files() const override { return parts_.companions; }
   std::string generation_config() const override { return parts_.generation_config; }
 
  private:
   void check_tensors() const;
   void check_tensor(const StoredTensor& tensor, const std::vector<std::int64_t>& expected) const;
-  void read_stream(const StoredTensor& tensor, std::uint64_t begin, std::uint64_t end, float* out);
-  void read_head_rows(const StoredTensor& tensor, std::int64_t begin, std::int64_t end, float* out);
-  void read_interleaved_vector(const StoredTensor& tensor, float* out);
 
   FileCheckpointParts parts_;
   std::map<std::string, const StoredTensor*, std::less<>> by_name_;
   std::vector<TensorInfo> infos_;
-  std::vector<std::byte> buffer_;  // of raw blocks; grows to a piece or a head, kept between reads
+  TensorReader reader_;
 };
 
 }  // namespace headrace

@@ -65,7 +65,35 @@ void read_rope_divisors(const GgufFile& gguf, const GgufTensor& tensor, const In
   if (!sound) fail(gguf, tensor, "holds a number that is not above 0");
 }
 
+// The headers of all files: metadata and tensor tables.
+std::vector<ModelFile> header_parts(const GgufFile& gguf, const std::vector<InputFile>& files) {
+  std::vector<ModelFile> parts;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const std::filesystem::path& path = files[i].path();
+    parts.push_back(
+        {path.filename().string(), path, files[i].size(), {{0, gguf.header_bytes()[i]}}});
+  }
+  return parts;
+}
+
+// A tensor that the configuration is made from belongs to the header.
+void add_extent(const GgufTensor& tensor, ModelFile& file) {
+  file.extents.push_back({tensor.offset, tensor.offset + tensor.bytes});
+  std::sort(file.extents.begin(), file.extents.end(),
+            [](const FileExtent& a, const FileExtent& b) { return a.begin < b.begin; });
+}
+
 }  // namespace
+
+ModelConfig gguf_model_config(const GgufFile& gguf) {
+  ModelConfig config = family_of(gguf).from_gguf(gguf);
+  for (const GgufTensor& tensor : gguf.tensors()) {
+    if (tensor.name != kRopeDivisors) continue;
+    const InputFile file(gguf.files()[static_cast<std::size_t>(tensor.file)]);
+    read_rope_divisors(gguf, tensor, file, config.rope);
+  }
+  return config;
+}
 
 std::unique_ptr<Checkpoint> open_gguf(const std::filesystem::path& path) {
   const GgufFile gguf(path);
@@ -74,17 +102,17 @@ std::unique_ptr<Checkpoint> open_gguf(const std::filesystem::path& path) {
   parts.format = "gguf";
   parts.config_name = "the metadata";
   parts.types = stored_type_names();
-  parts.config = family.from_gguf(gguf);
+  parts.config = gguf_model_config(gguf);
   for (const std::filesystem::path& name : gguf.files()) parts.files.emplace_back(name);
   parts.header_bytes = gguf.header_bytes();
+  parts.companions = header_parts(gguf, parts.files);
   for (const GgufTensor& tensor : gguf.tensors()) {
     if (family.ignores_tensor(tensor.name)) continue;
     if (tensor.name == kRopeDivisors) {
-      read_rope_divisors(gguf, tensor, parts.files[static_cast<std::size_t>(tensor.file)],
-                         parts.config.rope);
-      continue;
+      add_extent(tensor, parts.companions[static_cast<std::size_t>(tensor.file)]);
+    } else {
+      parts.tensors.push_back(stored_tensor(gguf, tensor, family));
     }
-    parts.tensors.push_back(stored_tensor(gguf, tensor, family));
   }
   return std::make_unique<FileCheckpoint>(std::move(parts));
 }

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <unordered_map>
 
+#include "model/checkpoint/embedded_files.h"
 #include "model/tokenizer/bpe_model.h"
 #include "model/tokenizer/json_node.h"
 #include "model/tokenizer/model_fingerprint.h"
@@ -176,19 +177,12 @@ void read_config_templates(const JsonNode& config, TokenizerParts& parts) {
 void read_template_files(const std::filesystem::path& directory, TokenizerParts& parts) {
   std::vector<Tokenizer::NamedTemplate> templates;
   const std::filesystem::path single = directory / "chat_template.jinja";
-  if (std::filesystem::is_regular_file(single)) {
+  if (is_model_file(single)) {
     templates.push_back({.name = "default", .source = read_file(single)});
   }
-  const std::filesystem::path folder = directory / "additional_chat_templates";
-  if (std::filesystem::is_directory(folder)) {
-    std::vector<std::filesystem::path> files;
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-      if (entry.path().extension() == ".jinja") files.push_back(entry.path());
-    }
-    std::sort(files.begin(), files.end());
-    for (const auto& file : files) {
-      templates.push_back({.name = file.stem().string(), .source = read_file(file)});
-    }
+  for (const auto& file : model_files_in(directory / "additional_chat_templates")) {
+    if (file.extension() != ".jinja") continue;
+    templates.push_back({.name = file.stem().string(), .source = read_file(file)});
   }
   if (!templates.empty()) parts.chat_templates = std::move(templates);
 }
@@ -196,7 +190,7 @@ void read_template_files(const std::filesystem::path& directory, TokenizerParts&
 void read_side_files(const std::filesystem::path& directory, TokenizerParts& parts) {
   for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
     const std::filesystem::path path = directory / name;
-    if (!std::filesystem::is_regular_file(path)) continue;
+    if (!is_model_file(path)) continue;
     const nlohmann::json tree = read_json(path);
     const JsonNode config(tree, path.string());
     read_special_texts(config, parts);
@@ -207,10 +201,10 @@ void read_side_files(const std::filesystem::path& directory, TokenizerParts& par
 
 // tokenizer.json, or what stands in for it.
 TokenizerJsonFile read_rules(const std::filesystem::path& directory, TokenizerParts& parts) {
-  if (std::filesystem::is_regular_file(directory / "tokenizer.json")) {
+  if (is_model_file(directory / "tokenizer.json")) {
     return read_tokenizer_json(directory / "tokenizer.json");
   }
-  if (std::filesystem::is_regular_file(directory / "tokenizer.model")) {
+  if (is_model_file(directory / "tokenizer.model")) {
     return read_sentencepiece_as_json(directory, parts.special_texts);
   }
   throw std::invalid_argument(

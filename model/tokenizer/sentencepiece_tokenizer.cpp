@@ -8,6 +8,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "model/checkpoint/embedded_files.h"
 #include "model/tokenizer/base64.h"
 #include "model/tokenizer/json_node.h"
 #include "model/tokenizer/sentencepiece_model.h"
@@ -46,7 +47,7 @@ json sequence(const char* member, json steps) {
 }
 
 json read_if_there(const std::filesystem::path& path) {
-  return std::filesystem::is_regular_file(path) ? read_json(path) : json::object();
+  return is_model_file(path) ? read_json(path) : json::object();
 }
 
 std::string without_fast(std::string name) {

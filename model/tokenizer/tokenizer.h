@@ -42,7 +42,7 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
 
   /// model: a directory with tokenizer.json or SentencePiece's tokenizer.model (where both are, the
-  /// former), or a .gguf file (with or without tensors). Throws
+  /// former), a .gguf file (with or without tensors), or a Headrace .h5 file. Throws
   /// std::invalid_argument naming file, key, value and what would be accepted.
   static std::shared_ptr<const Tokenizer> load(const std::filesystem::path& model);
 

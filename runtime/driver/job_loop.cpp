@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "comm/waiting.h"
+
 namespace headrace {
 namespace {
 
@@ -20,8 +22,12 @@ constexpr double kDrain_s = 0.5;
 
 class Loop {
  public:
-  Loop(HostSide& host, Scheduler& scheduler, ReplicaHead& head, const LoopSettings& settings)
-      : host_(host), scheduler_(scheduler), head_(head), settings_(settings) {}
+  Loop(LoopParts parts, const LoopSettings& settings)
+      : host_(parts.host),
+        dispatcher_(parts.dispatcher),
+        scheduler_(parts.scheduler),
+        head_(parts.head),
+        settings_(settings) {}
 
   LoopEnd run() {
     for (;;) {
@@ -33,6 +39,7 @@ class Loop {
       if (worked) continue;
       if (host_.finished()) {
         host_.join();
+        end_pipelines();
         return LoopEnd::kFinished;
       }
       head_.wait();
@@ -44,6 +51,9 @@ class Loop {
     sequences_.clear();
     stops_.clear();
     host_.take(sequences_, stops_);
+    dispatcher_.add(sequences_, stops_);
+    stops_.clear();
+    dispatcher_.take_own(sequences_, stops_);
     for (const SequenceId id : stops_) scheduler_.stop(id);
     for (NewSequence& sequence : sequences_) {
       const std::string length = std::to_string(sequence.tokens.size());
@@ -58,21 +68,46 @@ class Loop {
     std::vector<SequenceEvent> events;
     bool worked = false;
     while (head_.take_result(events)) worked = true;
+    dispatcher_.note_own(events);
+    worked = dispatcher_.exchange(events) || worked;
     if (!events.empty()) host_.give(std::move(events));
     return worked;
   }
 
+  bool is_drained() const {
+    return head_.num_in_flight() == 0 && dispatcher_.all_done(WorkOrder::kDrain);
+  }
+
   LoopEnd drain() {
     const Clock::time_point start = Clock::now();
-    while (head_.num_in_flight() > 0 && seconds_since(start) < kDrain_s) {
+    dispatcher_.give(WorkOrder::kDrain);
+    while (!is_drained() && seconds_since(start) < kDrain_s) {
       if (!take_results()) head_.wait();
     }
     take_results();
+    const bool drained = is_drained();
     host_.stop_and_flush();
-    return head_.num_in_flight() == 0 ? LoopEnd::kStopped : LoopEnd::kStoppedInFlight;
+    if (!drained) return LoopEnd::kStoppedInFlight;
+    end_pipelines();
+    return LoopEnd::kStopped;
   }
 
+  // The other replicas end theirs while this one's last step is on its way.
+  void end_pipelines() {
+    dispatcher_.give(WorkOrder::kFinish);
+    std::vector<SequenceEvent> unwanted;
+    dispatcher_.exchange(unwanted);
+    head_.finish();
+    while (!dispatcher_.all_done(WorkOrder::kFinish)) {
+      if (!dispatcher_.exchange(unwanted)) pause_politely(kPauseNs);
+    }
+  }
+
+  // Long enough to give the core away.
+  static constexpr std::int64_t kPauseNs = 1'000'000;
+
   HostSide& host_;
+  Dispatcher& dispatcher_;
   Scheduler& scheduler_;
   ReplicaHead& head_;
   const LoopSettings& settings_;
@@ -83,9 +118,8 @@ class Loop {
 
 }  // namespace
 
-LoopEnd run_job_loop(HostSide& host, Scheduler& scheduler, ReplicaHead& head,
-                     const LoopSettings& settings) {
-  return Loop(host, scheduler, head, settings).run();
+LoopEnd run_job_loop(LoopParts parts, const LoopSettings& settings) {
+  return Loop(parts, settings).run();
 }
 
 }  // namespace headrace

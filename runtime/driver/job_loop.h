@@ -1,9 +1,10 @@
-// The loop of rank 0's main thread: sequences from the host side into the scheduler, steps into the
-// pipeline, results back. Ends when every line is answered or a signal asks to stop.
+// The loop of rank 0's main thread: sequences from the host side to the replicas, its own replica's
+// steps into the pipeline, results back. Ends when every line is answered or a signal asks to stop.
 #pragma once
 
 #include <functional>
 
+#include "runtime/dispatch/dispatcher.h"
 #include "runtime/driver/host_side.h"
 #include "runtime/pipeline/replica_head.h"
 #include "runtime/schedule/scheduler.h"
@@ -23,9 +24,16 @@ struct LoopSettings {
   std::function<int()> stop_requested;
 };
 
+/// What the loop drives; scheduler and head are those of rank 0's own replica.
+struct LoopParts {
+  HostSide& host;
+  Dispatcher& dispatcher;
+  Scheduler& scheduler;
+  ReplicaHead& head;
+};
+
 /// Drives the job to its end. On kStopped and kStoppedInFlight the host side has written and synced
-/// everything; on kFinished it has been joined.
-LoopEnd run_job_loop(HostSide& host, Scheduler& scheduler, ReplicaHead& head,
-                     const LoopSettings& settings);
+/// everything; on kFinished it has been joined. But for kStoppedInFlight all pipelines have ended.
+LoopEnd run_job_loop(LoopParts parts, const LoopSettings& settings);
 
 }  // namespace headrace

@@ -13,6 +13,12 @@ constexpr double kTerminalInterval_s = 0.5;
 constexpr double kLogInterval_s = 5.0;
 constexpr int kBarWidth = 20;
 
+double busy_percent(const StageTimes& from, const StageTimes& to) {
+  const std::int64_t busy = to.busy_ns - from.busy_ns;
+  const std::int64_t all = busy + to.wait_ns - from.wait_ns + to.transfer_ns - from.transfer_ns;
+  return 100.0 * static_cast<double>(busy) / static_cast<double>(std::max<std::int64_t>(all, 1));
+}
+
 // The part of the job that is done, by the bytes of input that lie behind finished lines; negative
 // where the size of the input is unknown.
 double fraction_done(const HostCounts& host) {
@@ -31,6 +37,35 @@ std::string bar(double fraction) {
   const int filled = static_cast<int>(std::lround(fraction * kBarWidth));
   return "[" + std::string(static_cast<std::size_t>(filled), '#') +
          std::string(static_cast<std::size_t>(kBarWidth - filled), '.') + "]";
+}
+
+// More stages than this are summed up, so that the line stays one.
+constexpr std::size_t kMostStages = 8;
+
+StageTimes times_of(const ProgressView& view, std::size_t replica, std::size_t stage) {
+  if (replica >= view.replicas.size() || stage >= view.replicas[replica].times.size()) return {};
+  return view.replicas[replica].times[stage];
+}
+
+// The shares of every stage, replicas apart: "0:93/5/2 1:91/8/1 | 0:90/9/1 1:92/7/1".
+std::string all_shares(const ProgressView& view, const ProgressView& before) {
+  std::string text;
+  std::size_t num_stages = 0;
+  double least = 100.0;
+  double most = 0.0;
+  for (std::size_t r = 0; r < view.replicas.size(); ++r) {
+    if (r > 0) text += " |";
+    for (std::size_t s = 0; s < view.replicas[r].times.size(); ++s, ++num_stages) {
+      const StageTimes from = times_of(before, r, s);
+      const StageTimes to = times_of(view, r, s);
+      text += " " + stage_shares(static_cast<int>(s), from, to);
+      const double busy = busy_percent(from, to);
+      least = std::min(least, busy);
+      most = std::max(most, busy);
+    }
+  }
+  if (num_stages <= kMostStages) return ", busy/wait/transfer %" + text;
+  return fmt::format(", {} stages busy {:.0f} to {:.0f} %", num_stages, least, most);
 }
 
 }  // namespace
@@ -63,12 +98,18 @@ std::string progress_line(const ProgressView& view, const ProgressView& before) 
       fraction >= 0 ? fmt::format("{} {:3.0f}% ", bar(fraction), 100 * fraction) : "";
   line += fmt::format("{} done", finished);
   if (host.job.num_failed > 0) line += fmt::format(" ({} failed)", host.job.num_failed);
-  line += fmt::format(", {} running, in {:.0f} out {:.0f} tok/s", view.scheduler.num_running,
+  int num_running = 0;
+  int num_free_blocks = 0;
+  for (const ReplicaView& replica : view.replicas) {
+    num_running += replica.scheduler.num_running;
+    num_free_blocks += replica.scheduler.num_free_blocks;
+  }
+  line += fmt::format(", {} running, in {:.0f} out {:.0f} tok/s", num_running,
                       rate(host.num_run_prompt_tokens, before.host.num_run_prompt_tokens),
                       rate(host.num_run_tokens, before.host.num_run_tokens));
-  if (view.num_blocks > 0) {
-    line += fmt::format(", KV {:.0f}%", 100.0 * (view.num_blocks - view.scheduler.num_free_blocks) /
-                                            view.num_blocks);
+  const int num_blocks = view.num_blocks * static_cast<int>(view.replicas.size());
+  if (num_blocks > 0) {
+    line += fmt::format(", KV {:.0f}%", 100.0 * (num_blocks - num_free_blocks) / num_blocks);
   }
   if (fraction > 0 && fraction < 1 && host.num_run_lines > 0) {
     // The lines of earlier runs took none of this run's time.
@@ -77,12 +118,7 @@ std::string progress_line(const ProgressView& view, const ProgressView& before) 
     const double done_here = fraction * run_share;
     line += ", ETA " + duration_text(view.elapsed_s * (1 - fraction) / std::max(done_here, 1e-9));
   }
-  line += ", busy/wait/transfer %";
-  for (std::size_t stage = 0; stage < view.times.size(); ++stage) {
-    const StageTimes from = stage < before.times.size() ? before.times[stage] : StageTimes{};
-    line += " " + stage_shares(static_cast<int>(stage), from, view.times[stage]);
-  }
-  return line;
+  return line + all_shares(view, before);
 }
 
 Progress::Progress(std::FILE* stream)

@@ -6,18 +6,17 @@
 #include <string>
 #include <vector>
 
+#include "runtime/dispatch/work_message.h"
 #include "runtime/driver/host_side.h"
 #include "runtime/pipeline/stage_times.h"
-#include "runtime/schedule/scheduler.h"
 
 namespace headrace {
 
 /// Everything a progress line is made of.
 struct ProgressView {
   HostCounts host;
-  SchedulerStats scheduler;
-  int num_blocks = 0;
-  std::vector<StageTimes> times;
+  std::vector<ReplicaView> replicas;
+  int num_blocks = 0;  // of each
   double elapsed_s = 0.0;
 };
 

@@ -4,14 +4,14 @@
 #include <stdexcept>
 #include <utility>
 
+#include "comm/waiting.h"
 #include "runtime/pipeline/step_message.h"
-#include "runtime/pipeline/waiting.h"
 
 namespace headrace {
 
 RelayStage::RelayStage(StageExecutor& executor, RelayLinks links, RelaySettings settings)
     : executor_(executor), links_(links), settings_(std::move(settings)) {
-  if (links_.results != nullptr) {
+  if (links_.downstream == nullptr) {
     hidden_ = Buffer(static_cast<std::size_t>(settings_.max_rows) *
                      static_cast<std::size_t>(settings_.hidden_size) * sizeof(float));
   }
@@ -20,10 +20,11 @@ RelayStage::RelayStage(StageExecutor& executor, RelayLinks links, RelaySettings 
 void RelayStage::run() {
   while (take_step()) {
   }
+  MessageSender* sender = links_.results != nullptr ? links_.results : links_.downstream;
+  if (sender == nullptr) return;
   Waiting waiting(settings_.downstream_name + " to take the last message",
                   settings_.stall_timeout_s);
-  MessageSender& sender = links_.results != nullptr ? *links_.results : *links_.downstream;
-  while (!sender.drained()) waiting.pause();
+  while (!sender->drained()) waiting.pause();
 }
 
 std::span<const std::byte> RelayStage::wait_for_step() {
@@ -47,12 +48,13 @@ std::span<std::byte> RelayStage::wait_for_buffer(MessageSender& sender, const st
 }
 
 bool RelayStage::take_step() {
-  const StepMessage message = read_step_message(wait_for_step(), settings_.hidden_size);
+  const int hidden_size = settings_.stage == 0 ? 0 : settings_.hidden_size;  // of the message
+  const StepMessage message = read_step_message(wait_for_step(), hidden_size);
   const bool last = message.plan.last;
-  if (links_.results != nullptr) {
-    answer(message);
-  } else {
+  if (links_.downstream != nullptr) {
     pass_on(message);
+  } else {
+    end(message);
   }
   return !last;
 }
@@ -66,7 +68,9 @@ void RelayStage::pass_on(const StepMessage& message) {
     buffer = wait_for_buffer(*links_.downstream, settings_.downstream_name);
     hidden = write_step_message(buffer, message.times, message.plan_bytes, message.plan.num_rows(),
                                 settings_.hidden_size);
-    std::memcpy(hidden.data(), message.hidden.data(), hidden.size());
+    if (!message.hidden.empty()) {
+      std::memcpy(hidden.data(), message.hidden.data(), message.hidden.size());
+    }
     links_.upstream->release();
   }
   {
@@ -81,7 +85,7 @@ void RelayStage::pass_on(const StepMessage& message) {
   links_.downstream->post(step_message_bytes(buffer, hidden));
 }
 
-void RelayStage::answer(const StepMessage& message) {
+void RelayStage::end(const StepMessage& message) {
   const TensorView hidden{.data = hidden_.data(),
                           .rows = message.plan.num_rows(),
                           .cols = settings_.hidden_size,
@@ -99,6 +103,10 @@ void RelayStage::answer(const StepMessage& message) {
     executor_.forward(message.plan, hidden);
     result = executor_.sample(message.plan, hidden);
   }
+  if (links_.results != nullptr) answer(message, result);
+}
+
+void RelayStage::answer(const StepMessage& message, const StepResult& result) {
   const ScopedTime time(times_.transfer_ns);
   std::vector<StageTimes> times = message.times;
   times.at(static_cast<std::size_t>(settings_.stage)) = times_;

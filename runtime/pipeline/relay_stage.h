@@ -1,5 +1,6 @@
-// The life of every stage but the first: take a step, run the layers, pass it on; on the last stage
-// send what was drawn back to the head. Decides nothing.
+// The life of every rank of a pipeline but its head: take a step, run the layers, pass it on; on
+// the last stage send what was drawn back to the head. Decides nothing. A rank that shares the
+// first stage with the head gets steps without hidden states and makes them itself.
 #pragma once
 
 #include <span>
@@ -19,12 +20,11 @@ struct StepMessage;
 struct RelayLinks {
   MessageReceiver* upstream = nullptr;
   MessageSender* downstream = nullptr;  // null on the last stage
-  MessageSender* results = nullptr;     // to the head; only on the last stage
+  MessageSender* results = nullptr;     // to the head; only from the last stage's first rank
 };
 
 struct RelaySettings {
   int stage = 0;
-  int num_stages = 1;
   int hidden_size = 0;
   int max_rows = 0;
   double stall_timeout_s = 0.0;
@@ -46,7 +46,8 @@ class RelayStage {
   std::span<std::byte> wait_for_buffer(MessageSender& sender, const std::string& peer);
   bool take_step();
   void pass_on(const StepMessage& message);
-  void answer(const StepMessage& message);
+  void end(const StepMessage& message);
+  void answer(const StepMessage& message, const StepResult& result);
 
   StageExecutor& executor_;
   RelayLinks links_;

@@ -5,8 +5,8 @@
 #include <thread>
 #include <utility>
 
+#include "comm/waiting.h"
 #include "runtime/pipeline/step_message.h"
-#include "runtime/pipeline/waiting.h"
 
 namespace headrace {
 namespace {
@@ -44,14 +44,23 @@ ReplicaHead::ReplicaHead(Scheduler& scheduler, StageExecutor& executor, HeadLink
 }
 
 void ReplicaHead::poll() {
+  for (MessageSender* peer : links_.peers) peer->poll();
   if (links_.downstream == nullptr) return;
   links_.downstream->poll();
   links_.results->poll();
 }
 
+// Every link has a free buffer.
+bool ReplicaHead::has_room() {
+  for (MessageSender* peer : links_.peers) {
+    if (!peer->try_acquire()) return false;
+  }
+  return links_.downstream == nullptr || links_.downstream->try_acquire().has_value();
+}
+
 bool ReplicaHead::start_step() {
   // A step that the scheduler gave must be sent, so make sure of room first.
-  if (links_.downstream != nullptr && !links_.downstream->try_acquire()) return false;
+  if (!has_room()) return false;
   const std::int64_t start = now_ns();
   std::optional<StepPlan> plan = scheduler_.next();
   counters_.host_ns += now_ns() - start;
@@ -66,10 +75,28 @@ void ReplicaHead::submit(const StepPlan& plan) {
   idle_since_ns_ = 0;
   if (in_flight_.empty()) last_heard_ns_ = now_ns();
   in_flight_.push_back(plan.id);
+  if (has_others()) {
+    const std::int64_t start = now_ns();
+    plan_bytes_.clear();
+    encode(plan, plan_bytes_);
+    counters_.host_ns += now_ns() - start;
+  }
+  tell_peers(plan);
   if (links_.downstream == nullptr) {
     run_alone(plan);
   } else {
     run_first(plan);
+  }
+}
+
+// The ranks that share the stage get the plan alone: the hidden states are theirs to make.
+void ReplicaHead::tell_peers(const StepPlan& plan) {
+  for (MessageSender* peer : links_.peers) {
+    const std::optional<std::span<std::byte>> buffer = peer->try_acquire();
+    if (!buffer) throw std::logic_error("a step was submitted with no buffer free");
+    const std::span<std::byte> none =
+        write_step_message(*buffer, times_, plan_bytes_, plan.num_rows(), /*hidden_size=*/0);
+    peer->post(step_message_bytes(*buffer, none));
   }
 }
 
@@ -85,10 +112,6 @@ void ReplicaHead::run_alone(const StepPlan& plan) {
 
 // The layers run in place in the buffer that will be sent.
 void ReplicaHead::run_first(const StepPlan& plan) {
-  const std::int64_t start = now_ns();
-  plan_bytes_.clear();
-  encode(plan, plan_bytes_);
-  counters_.host_ns += now_ns() - start;
   const std::optional<std::span<std::byte>> buffer = links_.downstream->try_acquire();
   if (!buffer) throw std::logic_error("a step was submitted with no buffer free");
   const std::span<std::byte> hidden =
@@ -146,15 +169,14 @@ void ReplicaHead::wait() {
   const std::int64_t now = now_ns();
   if (idle_since_ns_ == 0) idle_since_ns_ = now;
   const double silent_s = static_cast<double>(now - last_heard_ns_) / kNanosecondsPerSecond;
-  if (settings_.stall_timeout_s > 0 && links_.downstream != nullptr) {
+  if (settings_.stall_timeout_s > 0 && has_others()) {
     if (!in_flight_.empty() && silent_s > settings_.stall_timeout_s) {
       throw std::runtime_error("waited " +
                                std::to_string(static_cast<int>(settings_.stall_timeout_s)) +
                                " s (--stall-timeout) for the result of step " +
                                std::to_string(in_flight_.front()) + " from " + settings_.last_name);
     }
-    if (in_flight_.empty() && silent_s > settings_.stall_timeout_s * kAliveInterval &&
-        links_.downstream->try_acquire()) {
+    if (in_flight_.empty() && silent_s > settings_.stall_timeout_s * kAliveInterval && has_room()) {
       StepPlan alive;
       alive.id = kAlive;
       submit(alive);
@@ -165,9 +187,9 @@ void ReplicaHead::wait() {
 }
 
 void ReplicaHead::finish() {
-  if (links_.downstream == nullptr) return;
+  if (!has_others()) return;
   Waiting room("room to send to " + settings_.downstream_name, settings_.stall_timeout_s);
-  while (!links_.downstream->try_acquire()) {
+  while (!has_room()) {
     try_result();
     room.pause();
   }
@@ -178,6 +200,9 @@ void ReplicaHead::finish() {
   Waiting answer("the last answer of " + settings_.last_name, settings_.stall_timeout_s);
   while (!in_flight_.empty()) {
     if (!try_result()) answer.pause();
+  }
+  for (MessageSender* peer : links_.peers) {
+    while (!peer->drained()) answer.pause();
   }
 }
 

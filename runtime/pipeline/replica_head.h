@@ -1,5 +1,5 @@
-// The head of a pipeline: the scheduler, the first stage, and the way back of the results. The only
-// place where it is decided what runs. One thread drives it.
+// The head of a pipeline: the scheduler, its rank's part of the first stage, and the way back of
+// the results. The only place where it is decided what runs. One thread drives it.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,9 @@
 
 namespace headrace {
 
-/// Borrowed; both null where the head is the whole pipeline.
+/// Borrowed. downstream and results are null where the first stage is the only one.
 struct HeadLinks {
+  std::vector<MessageSender*> peers;  // to the ranks that share the first stage
   MessageSender* downstream = nullptr;
   MessageReceiver* results = nullptr;
 };
@@ -28,7 +29,7 @@ struct HeadSettings {
   int max_rows = 0;
   double stall_timeout_s = 0.0;
   std::string downstream_name;  // for messages: "rank 1 on host b (stage 1)"
-  std::string last_name;
+  std::string last_name;        // of whom results come from
 };
 
 /// What the job counts about its steps.
@@ -68,7 +69,10 @@ class ReplicaHead {
   const HeadCounters& counters() const { return counters_; }
 
  private:
+  bool has_others() const { return links_.downstream != nullptr || !links_.peers.empty(); }
+  bool has_room();
   void submit(const StepPlan& plan);
+  void tell_peers(const StepPlan& plan);
   void run_alone(const StepPlan& plan);
   void run_first(const StepPlan& plan);
   std::optional<StepResult> try_result();
@@ -80,7 +84,7 @@ class ReplicaHead {
   HeadCounters counters_;
   std::vector<StageTimes> times_;
   std::deque<StepId> in_flight_;        // the scheduler's steps and, as kAlive, those that only ask
-  std::deque<StepResult> own_results_;  // where the head is the whole pipeline
+  std::deque<StepResult> own_results_;  // where there is no other stage
   Buffer hidden_;                       // likewise
   std::vector<std::byte> plan_bytes_;
   std::int64_t last_heard_ns_ = 0;  // of any result

@@ -1,36 +1,55 @@
-// Executes StepPlans on one stage: keeps the block tables of running sequences, turns a plan into
-// rows for the model, and on the last stage draws the tokens.
+// Executes StepPlans on one rank of a stage: keeps the block tables of running sequences, turns a
+// plan into rows for the model, and on the last stage draws the tokens.
 #pragma once
 
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "comm/shard_exchange.h"
 #include "model/stage_model.h"
 #include "runtime/sampling/sampler.h"
 #include "runtime/schedule/step_plan.h"
 
 namespace headrace {
 
+struct ExecutorLimits {
+  int max_num_seqs = 0;
+  int max_blocks = 0;      // of one sequence
+  int max_logit_rows = 0;  // of StageSize
+};
+
 class StageExecutor {
  public:
-  /// model and pool must outlive it. max_blocks: of one sequence.
-  StageExecutor(StageModel& model, ThreadPool& pool, int max_num_seqs, int max_blocks);
+  /// model, pool and exchange must outlive it. exchange: the model's; null where the rank has the
+  /// stage to itself.
+  StageExecutor(StageModel& model, ThreadPool& pool, ExecutorLimits limits,
+                ShardExchange* exchange = nullptr);
 
   /// Applies the plan's changes, then runs this stage's layers on hidden, float32 [rows, hidden],
-  /// in place. Plans must come in the head's order.
+  /// in place. Plans must come in the head's order. All ranks of the stage together.
   void forward(const StepPlan& plan, TensorView hidden);
 
-  /// Tokens and scores of the step that forward() just ran. Only on the last stage.
+  /// Tokens and scores of the step that forward() just ran. Only on the last stage, all its ranks
+  /// together: each draws its share of the rows, the first one has the result.
   StepResult sample(const StepPlan& plan, ConstTensorView hidden);
 
  private:
   void apply(const StepPlan& plan);
+  void collect_drawn();
+  std::vector<IndexRange> drawn_rows(int tensor_rank) const;
 
   StageModel& model_;
+  ShardExchange* exchange_;
+  ExecutorLimits limits_;
   std::vector<std::vector<BlockId>> tables_;  // by slot
   std::vector<SequenceRows> sequences_;       // of the current step
   std::optional<Sampler> sampler_;            // on the last stage
+  std::vector<ScoredToken> drawn_;            // by this rank, for the first one
+  std::vector<std::byte> drawn_bytes_;
 };
+
+/// Bytes of a rank's buffer in the exchange of a last stage: its share of a step's tokens.
+std::size_t drawn_exchange_bytes(int max_rows, int max_num_seqs);
 
 }  // namespace headrace

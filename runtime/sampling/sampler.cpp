@@ -4,6 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/thread_pool.h"
@@ -165,13 +166,20 @@ struct Sampler::State {
   void admit(const Admission& admission);
   void remember(const StepEntry& entry, const TokenId* tokens);
   void check_id(TokenId id, const char* what) const;
-  void run_jobs();
+  void list_jobs(const StepPlan& plan);
+  void run_jobs(std::span<const RowJob> some);
+  std::span<RowJob> jobs_of(IndexRange rows);
 
   int vocab_size = 0;
   ThreadPool* pool = nullptr;
   std::vector<SlotState> slots;
   std::vector<RowWorker> workers;  // one a thread
-  std::vector<RowJob> jobs;        // of the step at hand
+
+  // Of the step at hand.
+  StepResult result;
+  std::vector<std::int32_t> rows;  // with logits
+  std::vector<RowJob> jobs;        // one for each; they point into result
+  std::size_t num_drawn = 0;       // of them
 };
 
 Sampler::Sampler(int max_num_seqs, int vocab_size, ThreadPool* pool) {
@@ -198,6 +206,7 @@ void Sampler::begin(const StepPlan& plan) {
     state_->remember(entry, tokens);
     tokens += entry.num_rows;
   }
+  state_->list_jobs(plan);
 }
 
 SlotState& Sampler::State::slot(Slot index) {
@@ -241,31 +250,13 @@ void Sampler::State::remember(const StepEntry& entry, const TokenId* tokens) {
   }
 }
 
-std::vector<std::int32_t> Sampler::rows_with_logits(const StepPlan& plan) {
-  std::vector<std::int32_t> rows;
-  for_each_entry_with_logits(plan,
-                             [&](const StepEntry& entry, TokenId following, std::int32_t row) {
-                               const std::int32_t num_scored = num_scored_rows(entry, following);
-                               for (std::int32_t i = 0; i < num_scored; ++i)
-                                 rows.push_back(row + i);
-                               if (entry.sample && num_scored < entry.num_rows)
-                                 rows.push_back(row + entry.num_rows - 1);
-                             });
-  return rows;
-}
-
-StepResult Sampler::result(const StepPlan& plan, TensorView logits,
-                           std::span<const RowStatistics> statistics) {
-  State& s = *state_;
-  if (logits.cols != s.vocab_size || logits.dtype != DType::kFloat32 ||
-      logits.rows != static_cast<std::int64_t>(statistics.size())) {
-    throw std::invalid_argument("sampler: logits must be float32 [rows, " +
-                                std::to_string(s.vocab_size) + "], with statistics for each row");
-  }
-  StepResult result;
+void Sampler::State::list_jobs(const StepPlan& plan) {
+  result = StepResult{};
   result.id = plan.id;
   result.entries.reserve(plan.entries.size());  // jobs point into it
-  s.jobs.clear();
+  rows.clear();
+  jobs.clear();
+  num_drawn = 0;
   for_each_entry_with_logits(
       plan, [&](const StepEntry& entry, TokenId following, std::int32_t row) {
         StepResult::Entry& out = result.entries.emplace_back();
@@ -276,47 +267,105 @@ StepResult Sampler::result(const StepPlan& plan, TensorView logits,
         out.scored.resize(static_cast<std::size_t>(num_scored));
         for (std::int32_t i = 0; i < entry.num_rows; ++i) {
           RowJob job;
-          job.slot = &s.slot(entry.slot);
+          job.slot = &slot(entry.slot);
           job.position = entry.first_position + i;
           const bool last = i + 1 == entry.num_rows;
           if (i < num_scored) {
             const std::int32_t next_row = row + i + 1;
             job.following = last ? following : plan.tokens[static_cast<std::size_t>(next_row)];
-            s.check_id(job.following, "token");
+            check_id(job.following, "token");
             job.scored = &out.scored[static_cast<std::size_t>(i)];
           }
           if (entry.sample && last) job.sampled = &out.token;
-          if (job.scored != nullptr || job.sampled != nullptr) s.jobs.push_back(job);
+          if (job.scored == nullptr && job.sampled == nullptr) continue;
+          rows.push_back(row + i);
+          jobs.push_back(job);
         }
       });
-  if (s.jobs.size() != statistics.size()) {
-    throw std::invalid_argument("sampler: step " + std::to_string(plan.id) + " needs " +
-                                std::to_string(s.jobs.size()) + " rows of logits, was given " +
-                                std::to_string(statistics.size()));
+}
+
+std::span<RowJob> Sampler::State::jobs_of(IndexRange some) {
+  if (some.begin < 0 || some.begin > some.end || some.end > static_cast<int>(jobs.size())) {
+    throw std::invalid_argument("sampler: step " + std::to_string(result.id) + " has " +
+                                std::to_string(jobs.size()) + " rows with logits, asked for [" +
+                                std::to_string(some.begin) + ", " + std::to_string(some.end) + ")");
   }
-  for (std::size_t row = 0; row < s.jobs.size(); ++row) {
-    RowJob& job = s.jobs[row];
+  return std::span(jobs).subspan(static_cast<std::size_t>(some.begin),
+                                 static_cast<std::size_t>(some.size()));
+}
+
+std::span<const std::int32_t> Sampler::rows_with_logits() const {
+  return state_->rows;
+}
+
+void Sampler::draw(int first, TensorView logits, std::span<const RowStatistics> statistics) {
+  State& s = *state_;
+  if (logits.cols != s.vocab_size || logits.dtype != DType::kFloat32 ||
+      logits.rows != static_cast<std::int64_t>(statistics.size())) {
+    throw std::invalid_argument("sampler: logits must be float32 [rows, " +
+                                std::to_string(s.vocab_size) + "], with statistics for each row");
+  }
+  const std::span<RowJob> jobs = s.jobs_of({first, first + static_cast<int>(statistics.size())});
+  for (std::size_t row = 0; row < jobs.size(); ++row) {
+    RowJob& job = jobs[row];
     job.logits = logits.f32() + row * static_cast<std::size_t>(s.vocab_size);
     job.log_sum_exp = statistics[row].log_sum_exp;
     if (!std::isfinite(job.log_sum_exp)) {
-      throw std::runtime_error("sampler: the logits of step " + std::to_string(plan.id) +
+      throw std::runtime_error("sampler: the logits of step " + std::to_string(s.result.id) +
                                ", position " + std::to_string(job.position) +
                                " are not finite numbers");
     }
   }
-  s.run_jobs();
-  return result;
+  s.run_jobs(jobs);
+  s.num_drawn += jobs.size();
+}
+
+void Sampler::append_drawn(IndexRange rows, std::vector<ScoredToken>& out) const {
+  for (const RowJob& job : state_->jobs_of(rows)) {
+    if (job.scored != nullptr) out.push_back(*job.scored);
+    if (job.sampled != nullptr) out.push_back(*job.sampled);
+  }
+}
+
+std::span<const ScoredToken> Sampler::fill_drawn(IndexRange rows,
+                                                 std::span<const ScoredToken> drawn) {
+  const std::span<const RowJob> jobs = state_->jobs_of(rows);
+  for (const RowJob& job : jobs) {
+    for (ScoredToken* place : {job.scored, job.sampled}) {
+      if (place == nullptr) continue;
+      if (drawn.empty()) {
+        throw std::runtime_error("sampler: another rank drew fewer tokens than its rows need");
+      }
+      *place = drawn.front();
+      drawn = drawn.subspan(1);
+    }
+  }
+  state_->num_drawn += jobs.size();
+  return drawn;
+}
+
+StepResult Sampler::take_result() {
+  State& s = *state_;
+  if (s.num_drawn != s.jobs.size()) {
+    throw std::logic_error("sampler: step " + std::to_string(s.result.id) + " needs " +
+                           std::to_string(s.jobs.size()) + " rows of logits, was given " +
+                           std::to_string(s.num_drawn));
+  }
+  s.jobs.clear();
+  s.rows.clear();
+  s.num_drawn = 0;
+  return std::move(s.result);
 }
 
 // Threads take the next row as they become free, since rows differ in cost.
-void Sampler::State::run_jobs() {
+void Sampler::State::run_jobs(std::span<const RowJob> some) {
   std::atomic<std::size_t> next_job = 0;
   const auto work = [&](int worker) {
-    for (std::size_t i = next_job++; i < jobs.size(); i = next_job++) {
-      workers[static_cast<std::size_t>(worker)].run(jobs[i]);
+    for (std::size_t i = next_job++; i < some.size(); i = next_job++) {
+      workers[static_cast<std::size_t>(worker)].run(some[i]);
     }
   };
-  if (pool == nullptr || jobs.size() < 2) {
+  if (pool == nullptr || some.size() < 2) {
     work(0);
   } else {
     pool->parallel_for(static_cast<int>(workers.size()), work);

@@ -1,11 +1,14 @@
 // Draws tokens from logits on the last stage. Keeps, by slot, what penalties and random numbers
-// need: the tokens of each running sequence. A token depends on its own sequence and logits only.
+// need: the tokens of each running sequence. A token depends on its own sequence and logits only,
+// so a step's rows may come in any number of turns, and ranks that share the stage may share them.
 #pragma once
 
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "kernels/ops.h"
+#include "partition/index_range.h"
 #include "runtime/schedule/step_plan.h"
 
 namespace headrace {
@@ -25,17 +28,27 @@ class Sampler {
   ~Sampler();
 
   /// Applies releases and admissions and takes in the rows' tokens. Call once for each step, in
-  /// order, after the result() of the step before and before its own; on the last stage only.
-  /// Throws std::runtime_error for slots and ids that do not exist.
+  /// order; on the last stage only. Throws
+  /// std::runtime_error for slots and ids that do not exist.
   void begin(const StepPlan& plan);
 
   /// Indices of the rows of the step whose logits are needed, ascending.
-  static std::vector<std::int32_t> rows_with_logits(const StepPlan& plan);
+  std::span<const std::int32_t> rows_with_logits() const;
 
-  /// logits: float32 [rows_with_logits, vocab]; statistics: one a row of logits. Logits are changed
-  /// while a row is drawn and put back. Throws std::runtime_error where they are not finite.
-  StepResult result(const StepPlan& plan, TensorView logits,
-                    std::span<const RowStatistics> statistics);
+  /// Draws from some of these rows, the first one given by its place among them. logits: float32
+  /// [rows, vocab]; statistics: one a row. Logits are changed while a row is drawn and put back.
+  /// Throws std::runtime_error where they are not finite.
+  void draw(int first, TensorView logits, std::span<const RowStatistics> statistics);
+
+  /// Appends what draw() found for some of these rows: for each its score, its token or both.
+  void append_drawn(IndexRange rows, std::vector<ScoredToken>& out) const;
+
+  /// Takes in what another rank drew for them; returns what is left of its list. Throws
+  /// std::runtime_error where the list is too short.
+  std::span<const ScoredToken> fill_drawn(IndexRange rows, std::span<const ScoredToken> drawn);
+
+  /// The step's result. Throws std::logic_error unless every row was drawn or filled.
+  StepResult take_result();
 
  private:
   struct State;

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "runtime/schedule/wire.h"
+#include "runtime/schedule/step_wire.h"
 
 // The layout is STEP_PLAN.md; a change here is a change there and a new version.
 namespace headrace {
@@ -23,6 +23,8 @@ constexpr std::size_t kEntryBytes = 20;
 std::uint32_t count_of(std::size_t size) {
   return static_cast<std::uint32_t>(size);
 }
+
+}  // namespace
 
 void put_admission(ByteWriter& writer, const Admission& admission) {
   const SamplingParams& params = admission.params;
@@ -50,6 +52,8 @@ void put_admission(ByteWriter& writer, const Admission& admission) {
   }
   writer.put_all(std::span<const TokenId>(params.banned_before_min));
 }
+
+namespace {
 
 bool in_range(float value, float low, float high) {
   return value >= low && value <= high;
@@ -95,6 +99,8 @@ void get_logit_bias(ByteReader& reader, std::size_t count, SamplingParams& param
   }
 }
 
+}  // namespace
+
 Admission get_admission(ByteReader& reader) {
   Admission admission;
   SamplingParams& params = admission.params;
@@ -126,6 +132,8 @@ Admission get_admission(ByteReader& reader) {
   check_ascending_ids(reader, params.banned_before_min, "banned_before_min");
   return admission;
 }
+
+namespace {
 
 void put_entry(ByteWriter& writer, const StepEntry& entry) {
   writer.put(entry.slot);

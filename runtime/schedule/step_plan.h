@@ -69,6 +69,10 @@ struct ScoredToken {
   std::vector<std::pair<TokenId, float>> top;
 };
 
+/// The most that one takes in a message.
+inline constexpr std::size_t kMaxScoredTokenBytes =
+    16 + std::size_t{kMaxLogprobs} * (sizeof(TokenId) + sizeof(float));
+
 /// What the last stage sends back to the head.
 struct StepResult {
   StepId id = 0;

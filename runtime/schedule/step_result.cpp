@@ -1,7 +1,7 @@
 #include <utility>
 
 #include "runtime/schedule/step_plan.h"
-#include "runtime/schedule/wire.h"
+#include "runtime/schedule/step_wire.h"
 
 // The layout is STEP_PLAN.md; a change here is a change there and a new version.
 namespace headrace {
@@ -14,6 +14,8 @@ constexpr std::size_t kNumBytesOffset = 8;
 constexpr std::size_t kEntryBytes = 16;
 constexpr std::size_t kScoredBytes = 16;
 constexpr std::size_t kTopBytes = 8;
+
+}  // namespace
 
 void put_scored(ByteWriter& writer, const ScoredToken& scored) {
   writer.put(scored.token);
@@ -45,6 +47,8 @@ ScoredToken get_scored(ByteReader& reader) {
   return scored;
 }
 
+namespace {
+
 StepResult::Entry get_entry(ByteReader& reader) {
   StepResult::Entry entry;
   entry.slot = reader.get<Slot>("slot");
@@ -63,6 +67,18 @@ StepResult::Entry get_entry(ByteReader& reader) {
 }
 
 }  // namespace
+
+void encode(std::span<const ScoredToken> tokens, std::vector<std::byte>& out) {
+  ByteWriter writer(out);
+  for (const ScoredToken& token : tokens) put_scored(writer, token);
+}
+
+std::vector<ScoredToken> decode_scored_tokens(std::span<const std::byte> bytes) {
+  ByteReader reader(bytes, "scored tokens");
+  std::vector<ScoredToken> tokens;
+  while (reader.num_left() > 0) tokens.push_back(get_scored(reader));
+  return tokens;
+}
 
 void encode(const StepResult& result, std::vector<std::byte>& out) {
   const std::size_t begin = out.size();

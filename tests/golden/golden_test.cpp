@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <numeric>
+#include <thread>
 
 #include <nlohmann/json.hpp>
 
@@ -14,29 +15,17 @@
 #include "kernels/thread_pool.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/stage_model.h"
+#include "tests/golden/golden_models.h"
 
 namespace headrace {
 namespace {
 
 using nlohmann::json;
 
-const std::filesystem::path kGoldens = "tests/data/golden";
 constexpr float kTolerance = 1e-3F;
 constexpr int kBlockTokens = 16;
 
-std::vector<std::string> golden_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(kGoldens)) {
-    if (entry.is_directory()) names.push_back(entry.path().filename());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-std::filesystem::path model_path(const std::string& name) {
-  const std::filesystem::path folder = kGoldens / name;
-  return std::filesystem::exists(folder / "model.gguf") ? folder / "model.gguf" : folder;
-}
+constexpr int kRest = -1;
 
 // How the work is cut; no cut may change a bit.
 struct Cut {
@@ -44,37 +33,67 @@ struct Cut {
   bool reference;
   int threads;
   int chunk;                // rows of a prompt at a time
-  std::vector<int> layers;  // of each stage; empty: one stage
+  std::vector<int> layers;  // of each stage, kRest for one that has the rest; empty: one stage
+  int tensor = 1;           // ranks that share a stage, each a thread here
 };
 
-// All stages of a model in one process, for one sequence.
+// One rank's share of every stage.
+struct Shard {
+  std::unique_ptr<Checkpoint> checkpoint;
+  std::unique_ptr<ThreadPool> pool;
+  std::unique_ptr<Ops> ops;
+  std::unique_ptr<ShardExchange> exchange;  // null where one rank has it all
+  std::vector<std::unique_ptr<StageModel>> stages;
+};
+
+constexpr int kNumBlocks = 32;
+
+Shard load_shard(const std::filesystem::path& path, const Cut& cut, int rank,
+                 std::unique_ptr<ShardExchange> exchange) {
+  Shard shard;
+  shard.checkpoint = Checkpoint::open(path);
+  shard.pool = make_thread_pool(cut.threads);
+  shard.ops = cut.reference ? make_reference_ops(DType::kFloat32)
+                            : make_cpu_ops(DType::kFloat32, *shard.pool);
+  shard.exchange = std::move(exchange);
+  const ModelConfig& config = shard.checkpoint->config();
+  std::vector<int> layers = cut.layers;
+  if (layers.empty()) layers = {kRest};
+  const int others = std::accumulate(layers.begin(), layers.end(), 0) - kRest;
+  std::replace(layers.begin(), layers.end(), kRest, config.num_layers - others);
+  int begin = 0;
+  for (std::size_t s = 0; s < layers.size(); ++s) {
+    const StagePart part{.begin_layer = begin,
+                         .end_layer = begin + layers[s],
+                         .embedding = s == 0,
+                         .head = s + 1 == layers.size(),
+                         .tensor_rank = rank,
+                         .tensor_size = cut.tensor};
+    begin = part.end_layer;
+    shard.stages.push_back(std::make_unique<StageModel>(
+        config, part, load_stage_weights(*shard.checkpoint, part, *shard.ops, {}), *shard.ops,
+        StageSize{.max_rows = cut.chunk,
+                  .max_logit_rows = cut.chunk,
+                  .max_context = kNumBlocks * kBlockTokens,
+                  .num_blocks = kNumBlocks,
+                  .block_tokens = kBlockTokens},
+        shard.exchange.get()));
+  }
+  return shard;
+}
+
+// All stages and shards of a model in one process, for one sequence.
 class WholeModel {
  public:
-  WholeModel(const std::filesystem::path& path, const Cut& cut)
-      : checkpoint_(Checkpoint::open(path)),
-        pool_(make_thread_pool(cut.threads)),
-        chunk_(cut.chunk) {
-    ops_ =
-        cut.reference ? make_reference_ops(DType::kFloat32) : make_cpu_ops(DType::kFloat32, *pool_);
-    const ModelConfig& config = checkpoint_->config();
-    std::vector<int> layers = cut.layers;
-    if (layers.empty()) layers = {config.num_layers};
-    layers.back() += config.num_layers - std::accumulate(layers.begin(), layers.end(), 0);
-    constexpr int kNumBlocks = 32;
-    int begin = 0;
-    for (std::size_t s = 0; s < layers.size(); ++s) {
-      const StagePart part{.begin_layer = begin,
-                           .end_layer = begin + layers[s],
-                           .embedding = s == 0,
-                           .head = s + 1 == layers.size()};
-      begin = part.end_layer;
-      stages_.push_back(std::make_unique<StageModel>(
-          config, part, load_stage_weights(*checkpoint_, part, *ops_, {}), *ops_,
-          StageSize{.max_rows = chunk_,
-                    .max_logit_rows = chunk_,
-                    .max_context = kNumBlocks * kBlockTokens,
-                    .num_blocks = kNumBlocks,
-                    .block_tokens = kBlockTokens}));
+  WholeModel(const std::filesystem::path& path, const Cut& cut) : chunk_(cut.chunk) {
+    if (cut.tensor == 1) {
+      shards_.push_back(load_shard(path, cut, 0, nullptr));
+    } else {
+      auto ends = make_thread_exchange(cut.tensor, std::size_t{1} << 20);
+      for (int rank = 0; rank < cut.tensor; ++rank) {
+        shards_.push_back(
+            load_shard(path, cut, rank, std::move(ends[static_cast<std::size_t>(rank)])));
+      }
     }
     // Blocks in an order that is not their own.
     for (int b = 0; b < kNumBlocks; ++b) blocks_.push_back((b * 7 + 3) % kNumBlocks);
@@ -92,7 +111,21 @@ class WholeModel {
 
  private:
   void step(std::span<const TokenId> tokens, std::vector<std::vector<float>>& rows) {
-    const ModelConfig& config = checkpoint_->config();
+    const std::size_t first = rows.size();
+    rows.resize(first + tokens.size());
+    const std::span<std::vector<float>> step_rows = std::span(rows).subspan(first);
+    std::vector<std::jthread> others;
+    for (std::size_t rank = 1; rank < shards_.size(); ++rank) {
+      others.emplace_back([&, rank] { run_shard(shards_[rank], tokens, step_rows); });
+    }
+    run_shard(shards_[0], tokens, step_rows);
+    others.clear();
+    position_ += static_cast<std::int32_t>(tokens.size());
+  }
+
+  void run_shard(Shard& shard, std::span<const TokenId> tokens,
+                 std::span<std::vector<float>> rows) const {
+    const ModelConfig& config = shard.checkpoint->config();
     const auto num_rows = static_cast<std::int32_t>(tokens.size());
     std::vector<float> hidden(tokens.size() * static_cast<std::size_t>(config.hidden_size));
     const TensorView view{.data = reinterpret_cast<std::byte*>(hidden.data()),
@@ -103,24 +136,23 @@ class WholeModel {
                                 .num_rows = num_rows,
                                 .first_position = position_,
                                 .blocks = blocks_.data()};
-    for (auto& stage : stages_) stage->forward(view, tokens, std::span(&sequence, 1));
+    for (auto& stage : shard.stages) stage->forward(view, tokens, std::span(&sequence, 1));
     std::vector<std::int32_t> all(tokens.size());
     std::iota(all.begin(), all.end(), 0);
-    const StageModel::Logits logits = stages_.back()->logits(view, all);
-    for (std::size_t r = 0; r < tokens.size(); ++r) {
+    StageModel& last = *shard.stages.back();
+    const StageModel::Logits logits = last.logits(view, all);
+    const IndexRange own = last.own_rows(num_rows, last.part().tensor_rank);
+    for (int r = 0; r < own.size(); ++r) {
       std::vector<float> row(static_cast<std::size_t>(config.vocab_size));
       for (std::size_t id = 0; id < row.size(); ++id) {
-        row[id] = logits.values.f32()[r * row.size() + id] - logits.statistics[r].log_sum_exp;
+        row[id] = logits.values.f32()[static_cast<std::size_t>(r) * row.size() + id] -
+                  logits.statistics[static_cast<std::size_t>(r)].log_sum_exp;
       }
-      rows.push_back(std::move(row));
+      rows[static_cast<std::size_t>(own.begin + r)] = std::move(row);
     }
-    position_ += num_rows;
   }
 
-  std::unique_ptr<Checkpoint> checkpoint_;
-  std::unique_ptr<ThreadPool> pool_;
-  std::unique_ptr<Ops> ops_;
-  std::vector<std::unique_ptr<StageModel>> stages_;
+  std::vector<Shard> shards_;
   std::vector<std::int32_t> blocks_;
   int chunk_;
   std::int32_t position_ = 0;
@@ -177,12 +209,14 @@ INSTANTIATE_TEST_SUITE_P(Models, Golden,
 // What is announced is what is read, and the stages read everything once, but for a tied head,
 // whose table both ends need.
 TEST(StageWeights, ProgressCountsUpToTheStoredBytesOfThePart) {
-  for (const std::string name : {"gqa_tied", "mha_biases"}) {
+  for (const std::string name : {"gqa_tied", "gguf_q4_1"}) {
     const std::unique_ptr<Checkpoint> checkpoint = Checkpoint::open(model_path(name));
     const std::unique_ptr<Ops> ops = make_reference_ops(DType::kFloat32);
     const int layers = checkpoint->config().num_layers;
-    for (const StagePart& part : {StagePart{0, 2, true, false}, StagePart{2, layers, false, true},
-                                  StagePart{0, layers, true, true}}) {
+    for (const StagePart& part :
+         {StagePart{0, 2, true, false}, StagePart{2, layers, false, true},
+          StagePart{0, layers, true, true}, StagePart{0, layers, true, true, 0, 2},
+          StagePart{0, layers, false, true, 1, 2}}) {
       std::uint64_t read = 0;
       load_stage_weights(*checkpoint, part, *ops, [&](std::uint64_t bytes) { read = bytes; });
       EXPECT_EQ(read, stage_stored_bytes(*checkpoint, part)) << name << " " << part.begin_layer;
@@ -192,17 +226,27 @@ TEST(StageWeights, ProgressCountsUpToTheStoredBytesOfThePart) {
 
 TEST(Cuts, NoCutChangesABit) {
   const std::vector<Cut> cuts{
-      {"chunks of 1", false, 1, 1, {}},         {"chunks of 7", false, 2, 7, {}},
-      {"chunks of 64", false, 1, 64, {}},       {"stages", false, 2, 33, {1, 2, 2}},
-      {"head alone", false, 1, 128, {2, 3, 0}}, {"reference", true, 1, 50, {}},
+      {"chunks of 1", false, 1, 1, {}},
+      {"chunks of 7", false, 2, 7, {}},
+      {"chunks of 64", false, 1, 64, {}},
+      {"stages", false, 2, 33, {1, 1, kRest}},
+      {"head alone", false, 1, 128, {1, kRest, 0}},
+      {"reference", true, 1, 50, {}},
+      {"two shards", false, 1, 33, {}, 2},
+      {"three shards", false, 1, 128, {kRest, 1}, 3},
+      {"reference, two shards", true, 1, 50, {}, 2},
   };
-  const std::string name = "gqa_tied";
-  const json expected = json::parse(std::ifstream(kGoldens / name / "expected.json"));
-  const auto ids = expected.at("prompts").back().at("ids").get<std::vector<TokenId>>();
-  ASSERT_GT(ids.size(), 64U);
-  const std::vector<std::vector<float>> plain = WholeModel(model_path(name), kFast).extend(ids);
-  for (const Cut& cut : cuts) {
-    EXPECT_EQ(WholeModel(model_path(name), cut).extend(ids), plain) << cut.name;
+  for (const std::string name : {"gqa_tied", "mha_biases", "gguf_q4_1"}) {
+    const json expected = json::parse(std::ifstream(kGoldens / name / "expected.json"));
+    const auto ids = expected.at("prompts").back().at("ids").get<std::vector<TokenId>>();
+    ASSERT_GT(ids.size(), 64U);
+    const std::unique_ptr<Checkpoint> checkpoint = Checkpoint::open(model_path(name));
+    const int most = max_tensor_parallel_size(sharded_sizes(checkpoint->config()));
+    const std::vector<std::vector<float>> plain = WholeModel(model_path(name), kFast).extend(ids);
+    for (const Cut& cut : cuts) {
+      if (cut.tensor > most) continue;
+      EXPECT_EQ(WholeModel(model_path(name), cut).extend(ids), plain) << name << ", " << cut.name;
+    }
   }
 }
 

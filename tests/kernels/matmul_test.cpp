@@ -74,6 +74,59 @@ TEST_P(Matmul, HasTheBitsOfTheReferenceForEverySize) {
   }
 }
 
+// Columns [begin, end) of a matrix, as a rank that owns them has it.
+Tensor columns(const Tensor& whole, std::int64_t begin, std::int64_t end) {
+  const ConstTensorView view = whole.view();
+  Tensor part(view.rows, end - begin, view.dtype);
+  for (std::int64_t r = 0; r < view.rows; ++r) {
+    for (std::int64_t c = begin; c < end; ++c) {
+      part.set(r * (end - begin) + c - begin, whole.at(r * view.cols + c));
+    }
+  }
+  return part;
+}
+
+// Five slices, ((0 + 1) + 2) + (3 + 4), over two ranks: the first owns 0 and 1 and gives one value,
+// the second owns the others and gives two.
+TEST_P(Matmul, PartsOfTwoRanksAddUpToTheBitsOfTheWhole) {
+  const ReductionTree whole{{0, 8, 20, 32, 40, 57}, {0, 1, 1, 0, 2}};
+  const std::int64_t cut = 20;
+  const ReductionTree trees[2] = {{{0, 8, 20}, {0, 1}}, {{0, 12, 20, 37}, {0, 0, 1}}};
+  const std::vector<std::int32_t> merges = {0, 1, 1};
+  const std::int64_t n = 53;
+  const Tensor w = random_tensor(n, whole.k(), dtype(), 51);
+  Tensor bias = random_tensor(1, n, DType::kFloat32, 52);
+  for (const std::int64_t m : {1, 5, 33, 250}) {
+    const Tensor x = random_tensor(m, whole.k(), dtype(), 53);
+    Tensor expected = random_tensor(m, n, DType::kFloat32, 54);
+    auto matrix = reference_->make_matrix(n, whole.k(), whole);
+    matrix->set_rows(0, w.view());
+    reference_->matmul_add(expected.view(), x.view(), *matrix, bias.f32());
+
+    for (Ops* ops : {reference_.get(), fast_.get()}) {
+      Tensor first(m, n);
+      Tensor second(2 * m, n);
+      auto part = ops->make_matrix(n, cut, trees[0]);
+      part->set_rows(0, columns(w, 0, cut).view());
+      ops->matmul_partial(first.view(), columns(x, 0, cut).view(), *part);
+      part = ops->make_matrix(n, whole.k() - cut, trees[1]);
+      part->set_rows(0, columns(w, cut, whole.k()).view());
+      EXPECT_EQ(part->num_values(), 2);
+      const Tensor right = columns(x, cut, whole.k());
+      ops->matmul_partial(second.view(), right.view(), *part);
+      EXPECT_THROW(ops->matmul(first.view(), right.view(), *part, nullptr), std::invalid_argument);
+
+      const std::vector<const float*> parts = {first.f32(), second.f32(), second.f32() + m * n};
+      Tensor sum = random_tensor(m, n, DType::kFloat32, 54);
+      ops->add_partials(sum.view(), parts, merges, bias.f32());
+      EXPECT_TRUE(same_bits(sum, expected)) << m;
+      EXPECT_THROW(
+          ops->add_partials(sum.view(), parts, std::vector<std::int32_t>{0, 1, 0}, nullptr),
+          std::invalid_argument);
+    }
+  }
+}
+
 TEST_P(Matmul, EveryRowCountGivesARowTheSameBits) {
   const int most = slow() ? 17 : 61;
   const std::int64_t n = 83;
@@ -192,7 +245,7 @@ TEST(MatmulReference, TheOrderOfTheTreeShowsInTheBits) {
 
 TEST(MatmulReference, RefusesATreeThatDoesNotComeOut) {
   const auto ops = make_reference_ops(DType::kBFloat16);
-  EXPECT_THROW(ops->make_matrix(4, 8, {{0, 4, 8}, {0, 0}}), std::invalid_argument);
+  EXPECT_THROW(ops->make_matrix(4, 8, {{0, 4, 8}, {0, 2}}), std::invalid_argument);
   EXPECT_THROW(ops->make_matrix(4, 8, {{0, 3, 8}, {0, 1}}), std::invalid_argument);
   EXPECT_THROW(ops->make_matrix(4, 8, ReductionTree::single(9)), std::invalid_argument);
   EXPECT_NO_THROW(ops->make_matrix(4, 9, {{0, 4, 9}, {0, 1}}));

@@ -8,9 +8,9 @@
 namespace headrace {
 namespace {
 
-std::vector<int> counts_of(const std::vector<LayerRange>& ranges) {
+std::vector<int> counts_of(const std::vector<IndexRange>& ranges) {
   std::vector<int> counts;
-  for (const LayerRange& range : ranges) counts.push_back(range.size());
+  for (const IndexRange& range : ranges) counts.push_back(range.size());
   return counts;
 }
 

@@ -4,7 +4,7 @@
 #   RUNS=30 SEED=2 tests/system/faults.sh FAULTY_HEADRACE WORK_DIR
 . tests/system/common.sh
 RANDOM=${SEED:-5}
-runs=${RUNS:-6}
+runs=${RUNS:-8}
 limit_s=20  # of a job that a fault ends: the machine may be busy
 
 code=0
@@ -12,23 +12,25 @@ generate 2 "$work/undisturbed.jsonl" || code=$?
 expect_code "$code" 3 "$(cat "$work/undisturbed.jsonl.log")"
 
 output=$work/faulty.jsonl
+layouts=("2" "3" "4" "2 -tp 2" "4 -pp 2 -tp 2" "2 -dp 2" "4 -pp 2 -dp 2")
 actions=(throw kill stop exit segv oom)
 for ((run = 0; run < runs; ++run)); do
   rm -f "$output"*
   action=${actions[run % ${#actions[@]}]}
-  ranks=$((2 + RANDOM % 3))
+  read -r ranks layout <<<"${layouts[RANDOM % ${#layouts[@]}]}"
   rank=$((RANDOM % ranks))
   call=$((1 + RANDOM % 300))
-  what="run $run: rank $rank of $ranks, call $call, $action"
+  what="run $run: rank $rank of $ranks ($layout), call $call, $action"
   start=$SECONDS
   code=0
-  FAULT="$rank $call $action" generate "$ranks" "$output" --stall-timeout 3 || code=$?
+  # shellcheck disable=SC2086
+  FAULT="$rank $call $action" generate "$ranks" "$output" --stall-timeout 3 $layout || code=$?
   took=$((SECONDS - start))
   [ "$code" != 0 ] && [ "$code" != 3 ] || fail "$what: ended with $code as if nothing had happened"
   [ "$took" -lt "$limit_s" ] || fail "$what: took $took s to end"
   case $action in
-  throw) expected="headrace: rank $rank .stage $rank, .*: the planted fault" ;;
-  oom) expected="headrace: rank $rank .stage $rank, .*: out of memory" ;;
+  throw) expected="headrace: rank $rank .stage .*: the planted fault" ;;
+  oom) expected="headrace: rank $rank .stage .*: out of memory" ;;
   stop) expected="headrace: rank .* waited 3 s .--stall-timeout. for" ;;
   *) expected="Process name: .*,$rank\]|process rank $rank" ;;
   esac

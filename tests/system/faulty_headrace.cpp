@@ -60,6 +60,15 @@ class FaultyOps : public Ops {
     count();
     real_->matmul_add(inout, x, w, bias);
   }
+  void matmul_partial(TensorView out, ConstTensorView x, const Matrix& w) override {
+    count();
+    real_->matmul_partial(out, x, w);
+  }
+  void add_partials(TensorView inout, std::span<const float* const> parts,
+                    std::span<const std::int32_t> merges, const float* bias) override {
+    count();
+    real_->add_partials(inout, parts, merges, bias);
+  }
   void rope_and_store_kv(TensorView q_out, ConstTensorView qkv, const float* cos_sin,
                          const AttentionShape& shape, const KvLayer& kv,
                          std::span<const SequenceRows> sequences) override {

@@ -13,7 +13,7 @@ expect_code "$code" 3 "$(cat "$work/undisturbed.jsonl.log")"
 # Processes of the job whose launcher is process $1: the ranks, in order of their ids.
 ranks_of() { pgrep -P "$1" -x headrace | sort -n; }
 
-layouts=("2" "3 --num-micro-batches 4" "1 --threads 2" "4" "2 --max-num-seqs 4 --max-num-batched-tokens 16")
+layouts=("2" "3 --num-micro-batches 4" "1 --threads 2" "4" "2 -tp 2" "2 -dp 2" "4 -pp 2 -dp 2" "2 --max-num-seqs 4 --max-num-batched-tokens 16")
 output=$work/disturbed.jsonl
 for ((run = 0; run < runs; ++run)); do
   rm -f "$output"*

@@ -30,12 +30,26 @@ TEST(Progress, ALineCountsRatesSinceTheLineBefore) {
   view.host.num_live_lines = 10;
   view.host.input_ended = true;
   view.num_blocks = 100;
-  view.scheduler.num_free_blocks = 75;
+  view.replicas.resize(2);
+  view.replicas[0].scheduler.num_free_blocks = 100;
+  view.replicas[1].scheduler.num_free_blocks = 50;
   const std::string line = progress_line(view, before);
   EXPECT_NE(line.find("out 250 tok/s"), std::string::npos) << line;
   EXPECT_NE(line.find(" 75%"), std::string::npos) << line;
   EXPECT_NE(line.find("KV 25%"), std::string::npos) << line;
   EXPECT_NE(line.find("ETA 4s"), std::string::npos) << line;
+}
+
+TEST(Progress, ReplicasShowTheirStagesApartAndManyAreSummedUp) {
+  ProgressView view;
+  view.replicas.resize(2);
+  view.replicas[0].times = {{.busy_ns = 90, .wait_ns = 10, .transfer_ns = 0}};
+  view.replicas[1].times = {{.busy_ns = 60, .wait_ns = 30, .transfer_ns = 10}};
+  const std::string few = progress_line(view, {});
+  EXPECT_NE(few.find("busy/wait/transfer % 0:90/10/0 | 0:60/30/10"), std::string::npos) << few;
+  view.replicas.resize(9, view.replicas[1]);
+  const std::string many = progress_line(view, {});
+  EXPECT_NE(many.find("9 stages busy 60 to 90 %"), std::string::npos) << many;
 }
 
 TEST(Progress, AnInputOfUnknownSizeHasNoEta) {

@@ -9,6 +9,8 @@
 #include "kernels/thread_pool.h"
 #include "runtime/sampling/token_choice.h"
 
+#include "runtime/schedule/step_wire.h"
+
 namespace headrace {
 namespace {
 
@@ -48,13 +50,13 @@ struct Fixture {
 
   ScoredToken sample(const StepPlan& plan, std::vector<float> logits) {
     sampler.begin(plan);
-    const StepResult result = step_result(plan, logits);
+    const StepResult result = step_result(logits);
     EXPECT_EQ(result.entries.size(), 1U);
     EXPECT_TRUE(result.entries[0].sampled);
     return result.entries[0].token;
   }
 
-  StepResult step_result(const StepPlan& plan, std::vector<float>& logits) {
+  StepResult step_result(std::vector<float>& logits) {
     std::vector<RowStatistics> statistics;
     for (std::size_t row = 0; row < logits.size() / kVocab; ++row) {
       double sum = 0;
@@ -69,11 +71,17 @@ struct Fixture {
     const TensorView view{reinterpret_cast<std::byte*>(logits.data()),
                           static_cast<std::int64_t>(logits.size()) / kVocab, kVocab,
                           DType::kFloat32};
-    return sampler.result(plan, view, statistics);
+    sampler.draw(0, view, statistics);
+    return sampler.take_result();
   }
 
   Sampler sampler;
 };
+
+std::vector<std::int32_t> rows_of(const Sampler& sampler) {
+  const std::span<const std::int32_t> rows = sampler.rows_with_logits();
+  return {rows.begin(), rows.end()};
+}
 
 SamplingParams greedy() {
   SamplingParams params;
@@ -259,12 +267,12 @@ TEST(Sampler, ScoresPromptRowsAndSamplesAfterThem) {
   admission.params = greedy();
   admission.params.num_prompt_logprobs = 1;
   plan.admitted = {admission};
-  EXPECT_EQ(Sampler::rows_with_logits(plan), (std::vector<std::int32_t>{0, 1, 2}));
   std::vector<float> logits = kDescending;
   logits.insert(logits.end(), kDescending.rbegin(), kDescending.rend());
   logits.insert(logits.end(), kDescending.begin(), kDescending.end());
   fixture.sampler.begin(plan);
-  const StepResult result = fixture.step_result(plan, logits);
+  EXPECT_EQ(rows_of(fixture.sampler), (std::vector<std::int32_t>{0, 1, 2}));
+  const StepResult result = fixture.step_result(logits);
   ASSERT_EQ(result.entries.size(), 1U);
   ASSERT_EQ(result.entries[0].scored.size(), 2U);
   EXPECT_EQ(result.entries[0].scored[0].token, 5);
@@ -291,8 +299,16 @@ TEST(Sampler, NamesTheRowsWhoseLogitsAreNeeded) {
   entry(2, 2, false, true);  // goes on
   entry(3, 2, false, true);  // ends
   entry(0, 4, true, false);
-  plan.following = {9, -1};
-  EXPECT_EQ(Sampler::rows_with_logits(plan), (std::vector<std::int32_t>{0, 4, 5, 6, 11}));
+  plan.following = {7, -1};
+  for (Slot slot = 0; slot < 4; ++slot) {
+    Admission admission;
+    admission.slot = slot;
+    admission.num_prompt_tokens = 1;
+    plan.admitted.push_back(admission);
+  }
+  Sampler sampler(4, kVocab);
+  sampler.begin(plan);
+  EXPECT_EQ(rows_of(sampler), (std::vector<std::int32_t>{0, 4, 5, 6, 11}));
 }
 
 // Runs tasks on threads of their own.
@@ -339,12 +355,74 @@ TEST(Sampler, ThreadsChangeNothing) {
                           DType::kFloat32};
     std::vector<std::byte> bytes[2];
     alone.begin(plan);
-    encode(alone.result(plan, view, statistics), bytes[0]);
+    alone.draw(0, view, statistics);
+    encode(alone.take_result(), bytes[0]);
     together.begin(plan);
-    encode(together.result(plan, view, statistics), bytes[1]);
+    together.draw(0, view, statistics);
+    encode(together.take_result(), bytes[1]);
     EXPECT_EQ(bytes[0], bytes[1]);
     EXPECT_EQ(logits, before);
   }
+}
+
+// One sampler draws all rows at once; two others, as ranks that share the stage, draw some each, in
+// turns, and the first takes in what the second drew.
+TEST(Sampler, RanksMayShareTheRowsOfAStep) {
+  constexpr int kRows = 12;
+  Sampler whole(3, kVocab);
+  Sampler first(3, kVocab);
+  Sampler second(3, kVocab);
+  StepPlan plan;
+  for (Slot slot = 0; slot < 3; ++slot) {
+    StepEntry entry;
+    entry.slot = slot;
+    entry.num_rows = 4;
+    entry.sample = slot != 1;
+    entry.score = true;
+    plan.entries.push_back(entry);
+    plan.tokens.insert(plan.tokens.end(), {1, 2, 3, 4});
+    plan.following.push_back(slot == 1 ? 5 : -1);
+    Admission admission;
+    admission.slot = slot;
+    admission.num_prompt_tokens = 4;
+    admission.params.key = static_cast<std::uint64_t>(slot);
+    admission.params.num_logprobs = slot;
+    admission.params.num_prompt_logprobs = 2;
+    plan.admitted.push_back(admission);
+  }
+  std::mt19937 random(9);
+  std::vector<float> logits(kRows * kVocab);
+  for (float& logit : logits) logit = static_cast<float>(random() % 1000) / 200.0F;
+  const auto draw = [&](Sampler& sampler, IndexRange rows) {
+    const TensorView view{reinterpret_cast<std::byte*>(logits.data() + rows.begin * kVocab),
+                          rows.size(), kVocab, DType::kFloat32};
+    sampler.draw(rows.begin, view,
+                 std::vector<RowStatistics>(static_cast<std::size_t>(rows.size()), {5.0F, 7.0F}));
+  };
+  for (Sampler* sampler : {&whole, &first, &second}) sampler->begin(plan);
+  draw(whole, {0, kRows});
+  draw(first, {0, 5});
+  draw(second, {5, 8});
+  draw(first, {8, 9});
+  draw(second, {9, kRows});
+
+  std::vector<ScoredToken> drawn;
+  second.append_drawn({5, 8}, drawn);
+  second.append_drawn({9, kRows}, drawn);
+  std::vector<std::byte> bytes;
+  encode(drawn, bytes);
+  const std::vector<ScoredToken> sent = decode_scored_tokens(bytes);
+  std::span<const ScoredToken> left = sent;
+  left = first.fill_drawn({5, 8}, left);
+  EXPECT_THROW(first.fill_drawn({9, kRows}, {}), std::runtime_error);
+  left = first.fill_drawn({9, kRows}, left);
+  EXPECT_TRUE(left.empty());
+
+  std::vector<std::byte> expected;
+  std::vector<std::byte> actual;
+  encode(whole.take_result(), expected);
+  encode(first.take_result(), actual);
+  EXPECT_EQ(actual, expected);
 }
 
 TEST(Sampler, RefusesWhatItCannotUse) {
@@ -363,9 +441,9 @@ TEST(Sampler, RefusesWhatItCannotUse) {
   fixture.sampler.begin(plan);
   std::vector<float> logits = kDescending;
   logits[3] = NAN;
-  EXPECT_THROW(fixture.step_result(plan, logits), std::runtime_error);
+  EXPECT_THROW(fixture.step_result(logits), std::runtime_error);
   std::vector<float> none;
-  EXPECT_THROW(fixture.step_result(plan, none), std::invalid_argument);
+  EXPECT_THROW(fixture.step_result(none), std::logic_error);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "runtime/pipeline/waiting.h"
+#include "comm/waiting.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,129 @@
+#include "launch/rank_links.h"
+
+#include "comm/mpi_channel.h"
+#include "comm/mpi_exchange.h"
+#include "runtime/dispatch/dispatcher.h"
+
+namespace headrace {
+namespace {
+
+// Buffers of a link between rank 0 and another head.
+constexpr int kDispatchBuffers = 3;
+
+class Builder {
+ public:
+  Builder(const Environment& environment, const GenerateOptions& options, const RankSetup& setup,
+          RankLinks& links)
+      : environment_(environment),
+        options_(options),
+        setup_(setup),
+        topology_(setup.layout, environment.rank()),
+        links_(links) {}
+
+  void link_pipeline() {
+    links_.steps.emplace(Communicator::duplicate(environment_.world().get()));
+    links_.results.emplace(Communicator::duplicate(environment_.world().get()));
+    const ChannelShape plans = setup_.step_channel(0);
+    const ChannelShape steps = setup_.step_channel(setup_.checkpoint->config().hidden_size);
+    if (const auto peer = topology_.upstream()) {
+      links_.upstream = make_mpi_receiver(*links_.steps, *peer, steps);
+    }
+    if (const auto peer = topology_.downstream()) {
+      links_.downstream = make_mpi_sender(*links_.steps, *peer, steps);
+    }
+    if (at().pipeline == 0 && at().tensor > 0) {
+      links_.upstream = make_mpi_receiver(*links_.steps, rank_at(0, 0), plans);
+    }
+    if (is_head()) {
+      for (int shard = 1; shard < setup_.layout.tensor; ++shard) {
+        links_.peers.push_back(make_mpi_sender(*links_.steps, rank_at(0, shard), plans));
+      }
+    }
+    if (setup_.num_stages() == 1 || at().tensor > 0) return;
+    const ChannelShape results = setup_.result_channel(options_.max_num_seqs);
+    const int last = rank_at(setup_.num_stages() - 1, 0);
+    if (topology_.is_first_stage()) {
+      links_.result_receiver = make_mpi_receiver(*links_.results, last, results);
+    }
+    if (topology_.is_last_stage()) {
+      links_.result_sender = make_mpi_sender(*links_.results, rank_at(0, 0), results);
+    }
+  }
+
+  void link_stage() {
+    const int first = topology_.rank_of({at().data, at().pipeline, 0});
+    links_.stage_group.emplace(Communicator::split(environment_.world(), first));
+    ExchangeWait wait{.stall_timeout_s = options_.stall_timeout_s,
+                      .names = {},
+                      .poll = [links = &links_] { links->poll(); }};
+    for (int shard = 0; shard < setup_.layout.tensor; ++shard) {
+      wait.names.push_back("the sums of " + setup_.name(first + shard));
+    }
+    const Communicator on_node = Communicator::shared_memory(links_.stage_group->get());
+    const bool one_node = on_node.size() == links_.stage_group->size();
+    // Messages wherever one group needs them, so that every rank of it decides alike.
+    const auto make = links_.stage_group->min(one_node ? 1 : 0) == 1 ? make_shared_exchange
+                                                                     : make_message_exchange;
+    links_.exchange = make(*links_.stage_group, exchange_bytes(setup_, options_), std::move(wait));
+  }
+
+  void link_replicas() {
+    links_.work.emplace(Communicator::duplicate(environment_.world().get()));
+    const ChannelShape work{.max_bytes = max_work_message_bytes(setup_.max_model_len),
+                            .num_buffers = kDispatchBuffers};
+    const ChannelShape reports{
+        .max_bytes = max_report_message_bytes(
+            setup_.result_channel(options_.max_num_seqs).max_bytes, setup_.num_stages()),
+        .num_buffers = kDispatchBuffers};
+    if (environment_.rank() == 0) {
+      for (int replica = 1; replica < setup_.layout.data; ++replica) {
+        const int head = topology_.rank_of({replica, 0, 0});
+        links_.work_senders.push_back(make_mpi_sender(*links_.work, head, work));
+        links_.report_receivers.push_back(make_mpi_receiver(*links_.work, head, reports));
+      }
+    } else if (is_head()) {
+      links_.work_receiver = make_mpi_receiver(*links_.work, 0, work);
+      links_.report_sender = make_mpi_sender(*links_.work, 0, reports);
+    }
+  }
+
+ private:
+  const Coordinates& at() const { return setup_.at; }
+  bool is_head() const { return at().pipeline == 0 && at().tensor == 0; }
+  // A rank of this pipeline.
+  int rank_at(int stage, int shard) const {
+    return topology_.rank_of({.data = at().data, .pipeline = stage, .tensor = shard});
+  }
+
+  const Environment& environment_;
+  const GenerateOptions& options_;
+  const RankSetup& setup_;
+  Topology topology_;
+  RankLinks& links_;
+};
+
+}  // namespace
+
+void RankLinks::poll() {
+  if (upstream) upstream->poll();
+  if (downstream) downstream->poll();
+  if (result_receiver) result_receiver->poll();
+  if (result_sender) result_sender->poll();
+  for (const auto& peer : peers) peer->poll();
+  for (const auto& sender : work_senders) sender->poll();
+  for (const auto& receiver : report_receivers) receiver->poll();
+  if (work_receiver) work_receiver->poll();
+  if (report_sender) report_sender->poll();
+}
+
+std::unique_ptr<RankLinks> make_rank_links(const Environment& environment,
+                                           const GenerateOptions& options, const RankSetup& setup) {
+  auto links = std::make_unique<RankLinks>();
+  Builder builder(environment, options, setup, *links);
+  if (setup.layout.pipeline * setup.layout.tensor > 1) builder.link_pipeline();
+  if (setup.layout.tensor > 1) builder.link_stage();
+  if (setup.layout.data > 1) builder.link_replicas();
+  return links;
+}
+
+}  // namespace headrace
