@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 
+import gguf
 from transformers import AutoTokenizer, logging
 from transformers.integrations.gguf import gguf_tokenizer_mapping
 
@@ -62,8 +63,9 @@ def smollm2(path):
 
 
 def gemma(path):
-    architecture, parts, _ = gguf_tokenizer_mapping.get_gguf_tokenizer(str(path))
-    tokenizer, _ = gguf_tokenizer_mapping.convert_gguf_tokenizer(architecture, parts)
+    fields = gguf.GGUFReader(path).fields
+    parts = {name: fields["tokenizer.ggml." + name].contents() for name in ("tokens", "scores", "token_type")}
+    tokenizer, _ = gguf_tokenizer_mapping.convert_gguf_tokenizer("gemma3", {"tokenizer_type": "llama", **parts})
     return compare("gemma3-270m-gguf", path, lambda text: tokenizer.encode(text, add_special_tokens=False).ids,
                    "--no-special-tokens")
 
