@@ -1,6 +1,6 @@
-// bench_tokenizer MODEL DOCUMENTS IDS: one side of tests/bench/tokenizer.sh. DOCUMENTS are texts that
-// are each ended by a NUL; their ids, without special tokens, go to IDS (int32, one after the other).
-// Then each line on standard input is one round: all documents are encoded once, and
+// bench_tokenizer MODEL DOCUMENTS IDS: one side of tests/bench/tokenizer.sh. DOCUMENTS are texts
+// that are each ended by a NUL; their ids, without special tokens, go to IDS (int32, one after the
+// other). Then each line on standard input is one round: all documents are encoded once, and
 // "TOKENS SECONDS" is the answer.
 #include <chrono>
 #include <exception>

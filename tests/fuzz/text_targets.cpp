@@ -1,6 +1,5 @@
 // Tokenizers, chat templates and request lines.
-#include <fmt/format.h>
-
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <memory>
