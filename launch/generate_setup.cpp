@@ -186,6 +186,7 @@ SchedulerLimits RankSetup::scheduler_limits(const GenerateOptions& options) cons
           .num_blocks = size.num_blocks,
           .block_tokens = size.block_tokens,
           .max_model_len = max_model_len,
+          .window = checkpoint->config().common_window(),
           .max_plan_bytes = max_plan_bytes};
 }
 
@@ -216,7 +217,7 @@ RankSetup set_up_rank(const Environment& environment, const GenerateOptions& opt
       options.load_format == "dummy" ? open_dummy(options.model) : Checkpoint::open(options.model);
   const ModelConfig& config = setup.checkpoint->config();
   setup.dtype = choose_dtype(options.dtype, *setup.checkpoint);
-  tensor_shards(sharded_sizes(config), setup.layout.tensor);  // a size that cannot be shows now
+  require_tensor_parallel(config, setup.layout.tensor);
   setup.parts = make_parts(config, options, setup.layout);
   setup.max_model_len = choose_max_model_len(config, options);
   setup.num_micro_batches =
