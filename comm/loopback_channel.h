@@ -1,4 +1,4 @@
-// The message channel inside one process: a whole pipeline can run in one thread of a test.
+// The message channel inside one process: a whole pipeline can run in the threads of a test.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,8 @@ struct LoopbackChannel {
   std::unique_ptr<MessageReceiver> receiver;
 };
 
-/// Two ends that share a queue of shape.num_buffers messages. Not thread-safe.
+/// Two ends that share a queue of shape.num_buffers messages. Each end may be in a thread of
+/// its own.
 LoopbackChannel make_loopback_channel(ChannelShape shape);
 
 }  // namespace headrace

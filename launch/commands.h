@@ -8,6 +8,7 @@
 namespace headrace {
 
 int run_compare(const std::vector<std::string>& args);
+int run_convert(const std::vector<std::string>& args);
 int run_generate(const std::vector<std::string>& args);
 int run_inspect(const std::vector<std::string>& args);
 int run_tokenize(const std::vector<std::string>& args);

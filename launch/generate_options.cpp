@@ -13,12 +13,12 @@ void declare_model(OptionSet& set, GenerateOptions& o) {
   set.group("Model");
   set.add({.name = "model",
            .value = "MODEL",
-           .help = "Hugging Face directory or org/name, or .gguf file",
+           .help = "Hugging Face directory or org/name, .gguf or .h5 file",
            .required = true},
           o.model);
   set.add({.name = "tokenizer",
            .value = "DIR",
-           .help = "directory or .gguf with the tokenizer",
+           .help = "directory, .gguf or .h5 with the tokenizer",
            .fallback = "MODEL"},
           o.tokenizer);
   set.add({.name = "chat-template",

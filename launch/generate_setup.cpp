@@ -184,6 +184,7 @@ SchedulerLimits RankSetup::scheduler_limits(const GenerateOptions& options) cons
           .num_blocks = size.num_blocks,
           .block_tokens = size.block_tokens,
           .max_model_len = max_model_len,
+          .window = positions_read(checkpoint->config()),
           .max_plan_bytes = max_plan_bytes};
 }
 

@@ -12,6 +12,7 @@
 #include "launch/commands.h"
 #include "launch/exit_codes.h"
 #include "launch/options.h"
+#include "model/checkpoint/hdf5_contents.h"
 #include "runtime/job/json_line.h"
 
 namespace headrace {
@@ -71,7 +72,7 @@ bool is_compressed(const std::string& path) {
 }
 
 Findings inspect_file(const InspectOptions& options) {
-  if (begins_with(options.path, "GGUF")) return inspect_model(options);
+  if (begins_with(options.path, "GGUF") || is_hdf5(options.path)) return inspect_model(options);
   if (const auto output = output_of(options.path)) return inspect_output(*output, options);
   if (has_job_files(options.path)) return inspect_output(options.path, options);
   if (is_compressed(options.path)) return inspect_requests(options);

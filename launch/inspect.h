@@ -29,7 +29,7 @@ struct Findings {
   void problem(std::string text);
 };
 
-/// A Hugging Face directory, org/name in the local cache, or a GGUF file.
+/// A Hugging Face directory, org/name in the local cache, a GGUF file or a Headrace checkpoint.
 Findings inspect_model(const InspectOptions& options);
 
 /// A job, named by its output or by any of its files; `output` is the former.

@@ -1,13 +1,13 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <fstream>
 #include <map>
 
 #include "launch/inspect.h"
 #include "launch/model_text.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/gguf_file.h"
+#include "model/checkpoint/hdf5_contents.h"
 
 namespace headrace {
 namespace {
@@ -67,8 +67,12 @@ void add_weight_facts(const Checkpoint& checkpoint, ordered_json& facts) {
   facts["fingerprint"] = checkpoint.fingerprint();
 }
 
-/// Reads every weight; a value that is no number would spread to every token.
+/// Reads every weight: bytes against the checksums that the format has, values against what would
+/// spread to every token.
 void verify_weights(Checkpoint& checkpoint, Findings& findings) {
+  for (const std::string& name : checkpoint.damaged_tensors()) {
+    findings.problem(fmt::format("{}: its bytes do not have the checksum stored with them", name));
+  }
   std::vector<float> rows;
   for (const TensorInfo& t : checkpoint.tensors()) {
     constexpr std::int64_t kValues = 1 << 22;  // 16 MiB at a time
@@ -87,14 +91,16 @@ void verify_weights(Checkpoint& checkpoint, Findings& findings) {
 
 /// What kind of tokenizer the files declare, as they spell it.
 std::string tokenizer_kind(const fs::path& model) {
-  if (fs::is_directory(model)) {
-    std::ifstream file(model / "tokenizer.json");
-    const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const fs::path main = is_hdf5(model) ? hdf5_main_file(model) : model;
+  if (main.extension() != ".gguf") {
+    const InputFile file(model / "tokenizer.json");
+    const auto json = nlohmann::json::parse(file.head(file.size()), nullptr,
+                                            /*allow_exceptions=*/false);
     const nlohmann::json::json_pointer type("/model/type");
     return json.contains(type) && json[type].is_string() ? json[type].get<std::string>()
                                                          : "unknown";
   }
-  const GgufFile file(model);
+  const GgufFile file(main);
   const std::string* kind = file.string("tokenizer.ggml.model");
   const std::string* pre = file.string("tokenizer.ggml.pre");
   return (kind != nullptr ? *kind : "unknown") + (pre != nullptr ? " (" + *pre + ")" : "");
@@ -120,6 +126,22 @@ void add_text_facts(const InspectOptions& options, const fs::path& path, Finding
   }
 }
 
+/// What a Headrace checkpoint was made from, and the files in it.
+void add_origin(const fs::path& path, ordered_json& facts) {
+  const Hdf5Contents contents = read_hdf5_contents(path);
+  facts["made_from"] = contents.provenance.source;
+  facts["made_by"] = contents.provenance.program;
+  facts["source_fingerprint"] = contents.provenance.fingerprint;
+  for (const Hdf5File& file : contents.files) {
+    facts["embedded"][file.name] = fmt::format("{} bytes", file.bytes);
+  }
+}
+
+std::string_view kind_of(const fs::path& path) {
+  if (fs::is_directory(path)) return "model (Hugging Face directory)";
+  return is_hdf5(path) ? "model (Headrace HDF5)" : "model (GGUF)";
+}
+
 void add_files(const fs::path& path, ordered_json& facts) {
   if (!fs::is_directory(path)) {
     facts["files"] = {{path.filename().string(), fmt::format("{} bytes", fs::file_size(path))}};
@@ -137,12 +159,13 @@ void add_files(const fs::path& path, ordered_json& facts) {
 Findings inspect_model(const InspectOptions& options) {
   Findings findings;
   const fs::path path = resolve_model_path(options.path);
-  findings.kind = fs::is_directory(path) ? "model (Hugging Face directory)" : "model (GGUF)";
+  findings.kind = kind_of(path);
   if (path != fs::path(options.path)) findings.facts["found_at"] = path.string();
   try {
     const std::unique_ptr<Checkpoint> checkpoint = Checkpoint::open(path);
     add_config_facts(checkpoint->config(), findings.facts);
     add_weight_facts(*checkpoint, findings.facts);
+    if (is_hdf5(path)) add_origin(path, findings.facts);
     if (options.verify) verify_weights(*checkpoint, findings);
   } catch (const std::invalid_argument& e) {
     findings.problem(e.what());

@@ -53,7 +53,7 @@ void RequestSurvey::bad(const std::string& place, std::string_view why) {
 
 void RequestSurvey::line(const InputLine& line, const std::string& place) {
   ++num_lines_;
-  if (line.too_long) return bad(place, "the line is too long");
+  if (line.too_long) return bad(place, line_too_long_text());
   ordered_json request;
   if (const std::string why = parse_json_line(line.text, request); !why.empty())
     return bad(place, why);

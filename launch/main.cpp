@@ -32,6 +32,7 @@ struct Command {
 constexpr std::array kCommands = {
     Command{"generate", "run a file of requests; start it with mpirun or srun, or alone",
             run_generate, Errors::kTerminate},
+    Command{"convert", "write a model as an HDF5 checkpoint, or one as safetensors", run_convert},
     Command{"inspect", "name what a model, output or request file is, and whether it is sound",
             run_inspect},
     Command{"tokenize", "turn text into token ids and back, or apply a chat template",

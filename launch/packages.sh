@@ -7,7 +7,7 @@
 build_packages=(
   g++ cmake ninja-build ccache pkg-config
   openmpi-bin libopenmpi-dev
-  libboost-program-options-dev
+  libboost-program-options-dev libhdf5-dev
   nlohmann-json3-dev libfmt-dev libpcre2-dev libutf8proc-dev libxxhash-dev zlib1g-dev libzstd-dev
 )
 # shellcheck disable=SC2034

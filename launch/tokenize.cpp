@@ -77,7 +77,7 @@ std::optional<TokenizeOptions> read_options(const std::vector<std::string>& args
   options.group("Input and output");
   options.add({.name = "model",
                .value = "MODEL",
-               .help = "Hugging Face directory, org/name in the local cache, or .gguf file",
+               .help = "Hugging Face directory, org/name in the local cache, .gguf or .h5 file",
                .required = true},
               o.model);
   options.add({.name = "input",
@@ -123,7 +123,7 @@ bool convert_all(const LineConverter& converter, InputReader& reader, LineOutput
   InputLine line;
   while (reader.next(line)) {
     const LineConverter::Result result =
-        line.too_long ? LineConverter::failure(line.number, "the line is too long")
+        line.too_long ? LineConverter::failure(line.number, line_too_long_text())
                       : converter.convert(line.text, line.number);
     output.write(result.line);
     all = all && !result.failed;

@@ -7,6 +7,7 @@
 #include <boost/version.hpp>
 
 #include "kernels/ops.h"
+#include "model/checkpoint/hdf5_handle.h"
 
 namespace headrace {
 namespace {
@@ -39,18 +40,22 @@ std::string boost_version() {
 
 }  // namespace
 
+std::string program_version() {
+  return "headrace " HEADRACE_VERSION;
+}
+
 std::string version_text() {
   const std::string_view features = cpu_features();
   return fmt::format(
-      "headrace {}\n"
+      "{}\n"
       "MPI       {}; built with {} (MPI {}.{})\n"
-      "HDF5      not built in: models are read from Hugging Face directories and GGUF files\n"
+      "HDF5      {}\n"
       "CUDA      not built in: computes on the CPU\n"
       "Boost     {}\n"
       "CPU       {}\n"
       "compiler  {} {}\n",
-      HEADRACE_VERSION, mpi_library(), mpi_headers(), MPI_VERSION, MPI_SUBVERSION, boost_version(),
-      features.empty() ? "no vector extension that this program uses" : features,
+      program_version(), mpi_library(), mpi_headers(), MPI_VERSION, MPI_SUBVERSION, hdf5_version(),
+      boost_version(), features.empty() ? "no vector extension that this program uses" : features,
 #ifdef __clang__
       "clang",
 #else

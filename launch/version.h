@@ -5,6 +5,9 @@
 
 namespace headrace {
 
+/// "headrace 1.2.3".
+std::string program_version();
+
 /// Several lines. Does not initialise MPI.
 std::string version_text();
 

@@ -39,8 +39,8 @@ ReductionSlices mlp_down_slices(int intermediate_size) {
   const std::int64_t granule = intermediate_size < 256 ? 4 : 32;
   int num_slices = 8;
   while (num_slices < 32 && num_slices * 2 <= intermediate_size / 192) num_slices *= 2;
-  if (intermediate_size / num_slices < 8) num_slices = 1;
   const std::int64_t units = (intermediate_size + granule - 1) / granule;
+  if (units < num_slices) num_slices = 1;
   ReductionSlices slices;
   for (int i = 0; i < num_slices; ++i) {
     slices.bounds.push_back(static_cast<std::int32_t>(granule * (i * units / num_slices)));

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "model/checkpoint/appearance.h"
+#include "model/checkpoint/hdf5_contents.h"
 #include "model/checkpoint/input_file.h"
 #include "model/checkpoint/open_checkpoint.h"
 
@@ -18,11 +19,11 @@ std::unique_ptr<Checkpoint> Checkpoint::open(const std::filesystem::path& model)
   if (std::filesystem::is_directory(path, error)) return open_hugging_face(path);
   const InputFile file(path);
   if (path.extension() == ".gguf" || file.head(4) == "GGUF") return open_gguf(path);
+  if (is_hdf5(path)) return open_hdf5(path);
   const std::string what = appearance(file);
   throw std::invalid_argument(
       fmt::format("{}: is no model{}; a Hugging Face directory, the name org/model of one in the "
-                  "local cache or a "
-                  ".gguf file is accepted",
+                  "local cache, a .gguf or a Headrace .h5 file is accepted",
                   path.string(), what.empty() ? std::string() : "; it looks like " + what));
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/tensor.h"
+#include "model/checkpoint/input_file.h"
 #include "model/config.h"
 
 namespace headrace {
@@ -21,7 +22,7 @@ struct TensorInfo {
   std::string name;
   std::int64_t rows = 0;  // 1 for a vector
   std::int64_t cols = 0;
-  std::string stored_type;  // "F32", "BF16", "F16", "Q8_0", "Q4_1", ...
+  std::string stored_type;  // "F32", "BF16", "F16", "Q8_0", "Q4_1", ...; keeps every value
   std::uint64_t stored_bytes = 0;
 };
 
@@ -33,13 +34,23 @@ struct TensorBlock {
   std::int64_t col_end = 0;
 };
 
+/// A file of a model, or of a file with weights the parts that are none: header, small tensors that
+/// the configuration takes its numbers from.
+struct ModelFile {
+  std::string name;  // relative to the model
+  std::filesystem::path path;
+  std::uint64_t bytes = 0;
+  std::vector<FileExtent> extents;  // what there is of it
+};
+
 class Checkpoint {
  public:
   virtual ~Checkpoint() = default;
 
-  /// A Hugging Face directory, the name org/model of one in the local Hugging Face cache, or a
-  /// .gguf file (the first of a split one). Throws std::invalid_argument naming file, key, value
-  /// and what would be accepted, for anything that is not a sound model of a supported family.
+  /// A Hugging Face directory, the name org/model of one in the local Hugging Face cache, a .gguf
+  /// file (the first of a split one), or a Headrace .h5 file. Throws std::invalid_argument naming
+  /// file, key, value and what would be accepted, for anything that is not a sound model of a
+  /// supported family.
   static std::unique_ptr<Checkpoint> open(const std::filesystem::path& model);
 
   virtual const ModelConfig& config() const = 0;
@@ -66,8 +77,16 @@ class Checkpoint {
   /// file.
   virtual std::string fingerprint() const = 0;
 
-  /// "safetensors" or "gguf", and the number of files.
+  /// "safetensors", "gguf" or "hdf5", and the number of files.
   virtual std::string format() const = 0;
+
+  /// Reads all stored bytes and returns the names of the tensors whose bytes do not have the
+  /// checksum that the format stores; none where the format stores none.
+  virtual std::vector<std::string> damaged_tensors() = 0;
+
+  /// What makes a model besides its decoder's weights, the file that says what it is (config.json,
+  /// the GGUF file) first.
+  virtual std::vector<ModelFile> companion_files() const = 0;
 
   /// The JSON text of generation_config.json, empty where there is none.
   virtual std::string generation_config() const = 0;

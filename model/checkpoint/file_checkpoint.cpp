@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "model/checkpoint/appearance.h"
+#include "model/checkpoint/checksum.h"
 #include "model/checkpoint/decoder_tensors.h"
 #include "model/checkpoint/fingerprint.h"
 
@@ -84,8 +85,10 @@ FileCheckpoint::FileCheckpoint(FileCheckpointParts parts) : parts_(std::move(par
   }
   check_tensors();
   for (const auto& [name, tensor] : by_name_) {
-    infos_.push_back({name, rows_of(*tensor), tensor->shape.back(), std::string(tensor->type->name),
-                      tensor->bytes});
+    // One more than a 16-bit value needs more bits.
+    const bool shifted = tensor->form == StoredForm::kOneLess;
+    infos_.push_back({name, rows_of(*tensor), tensor->shape.back(),
+                      shifted ? "F32" : std::string(tensor->type->name), tensor->bytes});
   }
 }
 
@@ -176,7 +179,8 @@ StoredMatrix FileCheckpoint::stored_matrix(const StoredTensor& tensor) const {
           .offset = tensor.offset,
           .rows = tensor.stored_shape.size() == 2 ? tensor.stored_shape.front() : 1,
           .cols = tensor.stored_shape.back(),
-          .interleaved_head_dim = interleaved ? parts_.config.head_dim : 0};
+          .interleaved_head_dim = interleaved ? parts_.config.head_dim : 0,
+          .slice_bounds = tensor.slice_bounds};
 }
 
 // The runs of a vector are of its columns.
@@ -215,6 +219,24 @@ void FileCheckpoint::read_transposed(const StoredTensor& tensor, const TensorBlo
 
 std::string FileCheckpoint::fingerprint() const {
   return weights_fingerprint(parts_.config_text, parts_.files, parts_.header_bytes);
+}
+
+std::vector<std::string> FileCheckpoint::damaged_tensors() {
+  constexpr std::uint64_t kPieceBytes = std::uint64_t{4} << 20;
+  std::vector<std::byte> piece;
+  std::vector<std::string> damaged;
+  for (const auto& [name, tensor] : by_name_) {
+    if (!tensor->checksum) continue;
+    Checksum checksum;
+    const std::uint64_t end = tensor->offset + tensor->bytes;
+    for (std::uint64_t at = tensor->offset; at < end; at += piece.size()) {
+      piece.resize(static_cast<std::size_t>(std::min(kPieceBytes, end - at)));
+      parts_.files[tensor->file].read(at, piece);
+      checksum.add(piece);
+    }
+    if (checksum.value() != *tensor->checksum) damaged.push_back(name);
+  }
+  return damaged;
 }
 
 std::string FileCheckpoint::format() const {

@@ -1,9 +1,10 @@
-// The checkpoint that safetensors and GGUF share: a table of where each canonical tensor lies, and
+// The checkpoint that all formats share: a table of where each canonical tensor lies, and
 // the reading of blocks from there.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ struct StoredTensor {
   std::size_t file = 0;                    // index of the file
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
+  std::vector<std::int64_t> slice_bounds;  // see StoredMatrix; only of types with single values
+  std::optional<std::uint64_t> checksum;   // of the stored bytes, where the format has one
 
   // What add_tensor() fills in; it also reduces bytes to those of the canonical tensor.
   std::vector<std::int64_t> shape;  // canonical
@@ -36,15 +39,16 @@ struct StoredTensor {
 
 /// Everything a format's reader has found.
 struct FileCheckpointParts {
-  std::string format;       // "safetensors" or "gguf"
+  std::string format;       // "safetensors", "gguf", "hdf5"
   std::string config_name;  // what the shapes follow from, for messages: "config.json"
   std::string_view types;   // that this format's tensors may have, for messages
-  std::string config_text;  // of config.json; empty for GGUF, whose header holds it
+  std::string config_text;  // what the fingerprint covers apart from the files: config.json's
   std::string generation_config;
   ModelConfig config;
   std::vector<InputFile> files;
   std::vector<std::uint64_t> header_bytes;  // of each file
   std::vector<StoredTensor> tensors;
+  std::vector<ModelFile> companions;  // the main one first
 };
 
 /// Adds a tensor of a file under each of the canonical names that it holds. Throws
@@ -65,6 +69,8 @@ class FileCheckpoint : public Checkpoint {
   void read_block(std::string_view name, const TensorBlock& block, float* out) override;
   std::string fingerprint() const override;
   std::string format() const override;
+  std::vector<std::string> damaged_tensors() override;
+  std::vector<ModelFile> companion_files() const override { return parts_.companions; }
   std::string generation_config() const override { return parts_.generation_config; }
 
  private:

@@ -133,7 +133,9 @@ class Cursor {
   void refill() {
     constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 18;
     buffer_start_ = position_;
-    buffer_.resize(static_cast<std::size_t>(std::min(kPieceBytes, remaining())));
+    const std::uint64_t readable = file_.readable(position_);
+    if (readable == 0) fail(fmt::format("{} is not stored in the checkpoint", subject_));
+    buffer_.resize(static_cast<std::size_t>(std::min({kPieceBytes, remaining(), readable})));
     file_.read(position_, std::as_writable_bytes(std::span(buffer_)));
   }
 

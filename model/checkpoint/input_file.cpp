@@ -11,6 +11,9 @@
 #include <system_error>
 #include <utility>
 
+#include "model/checkpoint/checksum.h"
+#include "model/checkpoint/embedded_files.h"
+
 namespace headrace {
 namespace {
 
@@ -22,7 +25,12 @@ std::string system_text(int error) {
 
 InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
   // O_NONBLOCK: a named pipe in place of a file is refused below instead of waiting for a writer.
-  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+  descriptor_ = ::open(path_.c_str(), kFlags);
+  std::optional<EmbeddedFile> embedded;
+  if (descriptor_ < 0 && errno == ENOTDIR && (embedded = find_embedded_file(path_))) {
+    descriptor_ = ::open(embedded->container.c_str(), kFlags);
+  }
   if (descriptor_ < 0) {
     throw std::invalid_argument(
         fmt::format("{}: cannot be opened: {}", path_.string(), system_text(errno)));
@@ -34,6 +42,28 @@ InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
     throw std::invalid_argument(fmt::format("{}: not a regular file", path_.string()));
   }
   size_ = static_cast<std::uint64_t>(status.st_size);
+  if (embedded) take_parts(embedded->file);
+}
+
+// The parts lie one behind the other in the checkpoint. They are small and decide everything: their
+// checksum is looked at whenever they are opened.
+void InputFile::take_parts(const Hdf5File& file) {
+  size_ = file.file_bytes;
+  std::vector<Part>& parts = parts_.emplace();
+  std::uint64_t at = file.offset;
+  for (const FileExtent& extent : file.extents) {
+    parts.push_back({extent, at});
+    at += extent.end - extent.begin;
+  }
+  std::vector<std::byte> bytes(file.bytes);
+  read_descriptor(file.offset, bytes);
+  Checksum checksum;
+  checksum.add(bytes);
+  if (checksum.value() == file.checksum) return;
+  ::close(descriptor_);
+  throw std::invalid_argument(
+      fmt::format("{}: is damaged: its bytes do not have the checksum that was stored with them",
+                  path_.string()));
 }
 
 InputFile::~InputFile() {
@@ -43,16 +73,41 @@ InputFile::~InputFile() {
 InputFile::InputFile(InputFile&& other) noexcept
     : path_(std::move(other.path_)),
       descriptor_(std::exchange(other.descriptor_, -1)),
-      size_(std::exchange(other.size_, 0)) {}
+      size_(std::exchange(other.size_, 0)),
+      parts_(std::move(other.parts_)) {}
 
 InputFile& InputFile::operator=(InputFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(descriptor_, other.descriptor_);
   std::swap(size_, other.size_);
+  std::swap(parts_, other.parts_);
   return *this;
 }
 
+const InputFile::Part* InputFile::find_part(std::uint64_t offset) const {
+  const auto found = std::find_if(parts_->begin(), parts_->end(), [offset](const Part& part) {
+    return offset >= part.extent.begin && offset < part.extent.end;
+  });
+  return found == parts_->end() ? nullptr : &*found;
+}
+
+std::uint64_t InputFile::readable(std::uint64_t offset) const {
+  if (!parts_) return size_ - std::min(offset, size_);
+  const Part* part = find_part(offset);
+  return part == nullptr ? 0 : part->extent.end - offset;
+}
+
 void InputFile::read(std::uint64_t offset, std::span<std::byte> out) const {
+  if (!parts_ || out.empty()) return read_descriptor(offset, out);
+  const Part* part = find_part(offset);
+  if (part == nullptr || out.size() > part->extent.end - offset) {
+    throw std::runtime_error(fmt::format("{}: bytes {} to {} are not in the checkpoint",
+                                         path_.string(), offset, offset + out.size()));
+  }
+  read_descriptor(part->at + (offset - part->extent.begin), out);
+}
+
+void InputFile::read_descriptor(std::uint64_t offset, std::span<std::byte> out) const {
   // Linux moves at most 0x7ffff000 bytes a call; a round number below it keeps pieces aligned.
   constexpr std::size_t kMaxPiece = std::size_t{1} << 30;
   while (!out.empty()) {

@@ -1,12 +1,17 @@
-// One function for each format that Checkpoint::open knows.
+// One function for each format that Checkpoint::open knows, and what they share.
 #pragma once
 
 #include <filesystem>
 #include <memory>
 
 #include "model/checkpoint/checkpoint.h"
+#include "model/checkpoint/file_checkpoint.h"
+#include "model/checkpoint/gguf_file.h"
 
 namespace headrace {
+
+/// Of config.json and its like; real ones have a few KB.
+inline constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{4} << 20;
 
 /// A directory with config.json and model.safetensors, or model.safetensors.index.json and its
 /// files.
@@ -14,5 +19,17 @@ std::unique_ptr<Checkpoint> open_hugging_face(const std::filesystem::path& direc
 
 /// A GGUF file, or the first of a split model.
 std::unique_ptr<Checkpoint> open_gguf(const std::filesystem::path& path);
+
+/// A Headrace checkpoint.
+std::unique_ptr<Checkpoint> open_hdf5(const std::filesystem::path& path);
+
+/// The configuration that a GGUF file implies: metadata, tensor table, and the tensors that are
+/// none of the decoder's.
+ModelConfig gguf_model_config(const GgufFile& gguf);
+
+/// What transformers does with tie_word_embeddings: the table that is there serves as both; where
+/// both are there, each serves as itself. Throws std::invalid_argument naming the configuration
+/// where the head is missing.
+void settle_head(const std::filesystem::path& config_path, FileCheckpointParts& parts);
 
 }  // namespace headrace

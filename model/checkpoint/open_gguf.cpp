@@ -72,28 +72,54 @@ void read_divisors(const GgufFile& gguf, const GgufTensor& tensor, const RopeCon
   if (!sound) fail(gguf, tensor, "holds a number that is not above 0");
 }
 
-// Whether the tensor is a list of divisors, which it then becomes in the configuration.
-bool take_divisors(const GgufFile& gguf, const GgufTensor& tensor, FileCheckpointParts& parts) {
-  RopeConfig& rope = parts.config.rope;
+// A tensor that is a list of divisors becomes one in the configuration.
+void take_divisors(const GgufFile& gguf, const GgufTensor& tensor, ModelConfig& config) {
+  RopeConfig& rope = config.rope;
   std::vector<float>* divisors = divisors_of(tensor.name, rope);
-  if (divisors == nullptr) return false;
+  if (divisors == nullptr) return;
   const bool is_long = rope.scaling == RopeConfig::Scaling::kLong;
   if (is_long == (divisors == &rope.frequency_divisors)) {
-    fail(gguf, tensor, fmt::format("has no place in this {}", parts.config.architecture));
+    fail(gguf, tensor, fmt::format("has no place in this {}", config.architecture));
   }
   if (rope.scaling == RopeConfig::Scaling::kYarn) fail(gguf, tensor, "cannot go with yarn scaling");
-  read_divisors(gguf, tensor, rope, parts.files[static_cast<std::size_t>(tensor.file)], *divisors);
-  return true;
+  const InputFile file(gguf.files()[static_cast<std::size_t>(tensor.file)]);
+  read_divisors(gguf, tensor, rope, file, *divisors);
 }
 
-void require_long_divisors(const RopeConfig& rope, const std::filesystem::path& path) {
+void require_long_divisors(const GgufFile& gguf, const RopeConfig& rope) {
   if (rope.scaling != RopeConfig::Scaling::kLong) return;
   if (!rope.long_divisors.empty() && !rope.short_divisors.empty()) return;
-  throw std::invalid_argument(fmt::format("{}: tensors {} and {} are needed, both", path.string(),
-                                          kGgufLongDivisors, kGgufShortDivisors));
+  throw std::invalid_argument(fmt::format("{}: tensors {} and {} are needed, both",
+                                          gguf.files().front().string(), kGgufLongDivisors,
+                                          kGgufShortDivisors));
+}
+
+// The headers of all files: metadata and tensor tables.
+std::vector<ModelFile> header_parts(const GgufFile& gguf, const std::vector<InputFile>& files) {
+  std::vector<ModelFile> parts;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const std::filesystem::path& path = files[i].path();
+    parts.push_back(
+        {path.filename().string(), path, files[i].size(), {{0, gguf.header_bytes()[i]}}});
+  }
+  return parts;
+}
+
+// A tensor that the configuration is made from belongs to the header.
+void add_extent(const GgufTensor& tensor, ModelFile& file) {
+  file.extents.push_back({tensor.offset, tensor.offset + tensor.bytes});
+  std::sort(file.extents.begin(), file.extents.end(),
+            [](const FileExtent& a, const FileExtent& b) { return a.begin < b.begin; });
 }
 
 }  // namespace
+
+ModelConfig gguf_model_config(const GgufFile& gguf) {
+  ModelConfig config = family_of(gguf).from_gguf(gguf);
+  for (const GgufTensor& tensor : gguf.tensors()) take_divisors(gguf, tensor, config);
+  require_long_divisors(gguf, config.rope);
+  return config;
+}
 
 std::unique_ptr<Checkpoint> open_gguf(const std::filesystem::path& path) {
   const GgufFile gguf(path);
@@ -102,14 +128,18 @@ std::unique_ptr<Checkpoint> open_gguf(const std::filesystem::path& path) {
   parts.format = "gguf";
   parts.config_name = "the metadata";
   parts.types = stored_type_names();
-  parts.config = family.from_gguf(gguf);
+  parts.config = gguf_model_config(gguf);
   for (const std::filesystem::path& name : gguf.files()) parts.files.emplace_back(name);
   parts.header_bytes = gguf.header_bytes();
+  parts.companions = header_parts(gguf, parts.files);
   for (const GgufTensor& tensor : gguf.tensors()) {
-    if (ignores(family, tensor.name) || take_divisors(gguf, tensor, parts)) continue;
-    add_stored_tensor(gguf, tensor, family, parts);
+    if (ignores(family, tensor.name)) continue;
+    if (divisors_of(tensor.name, parts.config.rope) != nullptr) {
+      add_extent(tensor, parts.companions[static_cast<std::size_t>(tensor.file)]);
+    } else {
+      add_stored_tensor(gguf, tensor, family, parts);
+    }
   }
-  require_long_divisors(parts.config.rope, path);
   return std::make_unique<FileCheckpoint>(std::move(parts));
 }
 

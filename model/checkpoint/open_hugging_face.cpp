@@ -10,6 +10,7 @@
 
 #include "model/checkpoint/appearance.h"
 #include "model/checkpoint/decoder_tensors.h"
+#include "model/checkpoint/embedded_files.h"
 #include "model/checkpoint/file_checkpoint.h"
 #include "model/checkpoint/json_object.h"
 #include "model/checkpoint/open_checkpoint.h"
@@ -24,7 +25,6 @@ namespace fs = std::filesystem;
 constexpr std::string_view kConfig = "config.json";
 constexpr std::string_view kSingle = "model.safetensors";
 constexpr std::string_view kIndex = "model.safetensors.index.json";
-constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{4} << 20;  // real ones have a few KB
 constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{32} << 20;  // 9 MB for 90,000 tensors
 
 [[noreturn]] void fail(const fs::path& path, const std::string& what) {
@@ -143,8 +143,36 @@ void check_index(const WeightFiles& files, const Family& family, const FileCheck
   }
 }
 
-// What transformers does with tie_word_embeddings: the table that is there serves as both; where
-// both are there, each serves as itself.
+std::string optional_text(const fs::path& path) {
+  return is_there(path) ? read_text(path, kMaxConfigBytes) : std::string();
+}
+
+// The small files of the directory: configuration, tokenizer, templates, vocabulary.
+std::vector<ModelFile> companions(const fs::path& directory) {
+  constexpr std::array<std::string_view, 6> kExtensions{".json",  ".jinja", ".txt",
+                                                        ".model", ".md",    ".tiktoken"};
+  constexpr std::uintmax_t kMaxBytes = std::uintmax_t{256} << 20;  // the largest tokenizers: 40 MB
+  std::vector<fs::path> paths{directory / kConfig};
+  for (const fs::path& folder : {directory, directory / "additional_chat_templates"}) {
+    for (fs::path& path : model_files_in(folder)) {
+      const bool wanted = std::find(kExtensions.begin(), kExtensions.end(),
+                                    path.extension().string()) != kExtensions.end() &&
+                          fs::file_size(path) <= kMaxBytes;
+      const fs::path name = path.filename();
+      if (wanted && name != kConfig && name != kIndex) paths.push_back(std::move(path));
+    }
+  }
+  std::vector<ModelFile> files;
+  for (const fs::path& path : paths) {
+    const std::uint64_t bytes = fs::file_size(path);
+    files.push_back(
+        {path.lexically_relative(directory).generic_string(), path, bytes, {{0, bytes}}});
+  }
+  return files;
+}
+
+}  // namespace
+
 void settle_head(const fs::path& config_path, FileCheckpointParts& parts) {
   const auto find = [&](std::string_view name) {
     return std::find_if(parts.tensors.begin(), parts.tensors.end(),
@@ -163,12 +191,6 @@ void settle_head(const fs::path& config_path, FileCheckpointParts& parts) {
   if (has_head && !has_embedding) head->name = kEmbeddingName;
 }
 
-std::string optional_text(const fs::path& path) {
-  return is_there(path) ? read_text(path, kMaxConfigBytes) : std::string();
-}
-
-}  // namespace
-
 std::unique_ptr<Checkpoint> open_hugging_face(const fs::path& directory) {
   const fs::path config_path = directory / kConfig;
   if (!is_there(config_path)) {
@@ -184,6 +206,7 @@ std::unique_ptr<Checkpoint> open_hugging_face(const fs::path& directory) {
   parts.config = family.from_config_json(config);
   parts.config_text = read_text(config_path, kMaxConfigBytes);
   parts.generation_config = optional_text(directory / "generation_config.json");
+  parts.companions = companions(directory);
 
   const WeightFiles files = find_weights(directory);
   std::set<std::string> names;

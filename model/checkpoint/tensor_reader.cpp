@@ -32,6 +32,42 @@ std::int64_t interleaved_row(std::int64_t h, std::int64_t head_dim) {
 
 void TensorReader::read(const StoredMatrix& matrix, const TensorBlock& block, float* out) {
   if (block.row_begin == block.row_end || block.col_begin == block.col_end) return;
+  if (matrix.slice_bounds.empty()) {
+    read_plain(matrix, block, out);
+  } else {
+    read_slices(matrix, block, out);
+  }
+}
+
+// Each slice is a matrix of its own, whose part of the block is read and put in its columns.
+void TensorReader::read_slices(const StoredMatrix& matrix, const TensorBlock& block, float* out) {
+  const std::int64_t out_cols = block.col_end - block.col_begin;
+  const std::uint64_t column_bytes = static_cast<std::uint64_t>(matrix.rows) *
+                                     static_cast<std::uint64_t>(matrix.type->block_bytes);
+  for (std::size_t i = 0; i + 1 < matrix.slice_bounds.size(); ++i) {
+    const std::int64_t first = matrix.slice_bounds[i];
+    const std::int64_t begin = std::max(block.col_begin, first);
+    const std::int64_t end = std::min(block.col_end, matrix.slice_bounds[i + 1]);
+    if (begin >= end) continue;
+    StoredMatrix slice = matrix;
+    slice.offset += static_cast<std::uint64_t>(first) * column_bytes;
+    slice.cols = matrix.slice_bounds[i + 1] - first;
+    slice.slice_bounds = {};
+    const TensorBlock part{block.row_begin, block.row_end, begin - first, end - first};
+    if (end - begin == out_cols) return read_plain(slice, part, out);
+    slice_.resize(std::max(
+        slice_.size(), static_cast<std::size_t>((part.row_end - part.row_begin) * (end - begin))));
+    read_plain(slice, part, slice_.data());
+    const float* row = slice_.data();
+    float* to = out + (begin - block.col_begin);
+    for (std::int64_t r = part.row_begin; r < part.row_end;
+         ++r, row += end - begin, to += out_cols) {
+      std::copy_n(row, end - begin, to);
+    }
+  }
+}
+
+void TensorReader::read_plain(const StoredMatrix& matrix, const TensorBlock& block, float* out) {
   if (matrix.interleaved_head_dim > 0 && matrix.rows == 1) {
     read_interleaved_vector(matrix, block, out);
   } else if (matrix.interleaved_head_dim > 0) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "model/checkpoint/checkpoint.h"
@@ -22,6 +23,9 @@ struct StoredMatrix {
   /// Rows of a head (values of a vector) where the file has them in the pairs that RoPE turns (see
   /// StoredForm); 0 where the order is Hugging Face's.
   std::int64_t interleaved_head_dim = 0;
+  /// From 0 to cols where the matrix is stored slice by slice: columns [bounds[0], bounds[1]) of
+  /// all rows, then the next. Empty: row by row.
+  std::span<const std::int64_t> slice_bounds;
 };
 
 /// Keeps its buffers from one read to the next. Not thread-safe.
@@ -43,6 +47,8 @@ class TensorReader {
     std::int64_t values = 0;
   };
 
+  void read_plain(const StoredMatrix& matrix, const TensorBlock& block, float* out);
+  void read_slices(const StoredMatrix& matrix, const TensorBlock& block, float* out);
   static RowPiece row_piece(const StoredMatrix& matrix, const TensorBlock& block);
   void read_whole_rows(const StoredMatrix& matrix, const TensorBlock& block, float* out);
   void read_row_pieces(const StoredMatrix& matrix, const TensorBlock& block, float* out);
@@ -54,6 +60,7 @@ class TensorReader {
 
   std::vector<std::byte> buffer_;  // raw blocks
   std::vector<float> values_;      // of blocks that are wanted in part
+  std::vector<float> slice_;       // the block's part of one slice
 };
 
 }  // namespace headrace

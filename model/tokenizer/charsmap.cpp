@@ -5,38 +5,11 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "model/tokenizer/base64.h"
 #include "model/tokenizer/unicode.h"
 
 namespace headrace {
 namespace {
-
-int base64_digit(char c) {
-  if (c >= 'A' && c <= 'Z') return c - 'A';
-  if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-  if (c >= '0' && c <= '9') return c - '0' + 52;
-  if (c == '+') return 62;
-  if (c == '/') return 63;
-  return -1;
-}
-
-std::string decode_base64(std::string_view text) {
-  while (!text.empty() && text.back() == '=') text.remove_suffix(1);
-  std::string bytes;
-  bytes.reserve(text.size() * 3 / 4);
-  std::uint32_t buffer = 0;
-  int held = 0;
-  for (const char c : text) {
-    const int digit = base64_digit(c);
-    if (digit < 0) throw std::invalid_argument("precompiled_charsmap is not base64");
-    buffer = buffer << 6 | static_cast<std::uint32_t>(digit);
-    held += 6;
-    if (held >= 8) {
-      held -= 8;
-      bytes.push_back(static_cast<char>(buffer >> held & 0xFF));
-    }
-  }
-  return bytes;
-}
 
 std::uint32_t read_u32(std::string_view bytes, std::size_t at) {
   std::uint32_t value = 0;

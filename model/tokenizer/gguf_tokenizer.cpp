@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <stdexcept>
 #include <tuple>
 
@@ -13,6 +13,8 @@
 #include "model/tokenizer/gguf_rules.h"
 #include "model/tokenizer/json_node.h"
 #include "model/tokenizer/model_fingerprint.h"
+#include "model/tokenizer/token_splits.h"
+#include "model/tokenizer/token_type.h"
 #include "model/tokenizer/unicode.h"
 
 namespace headrace {
@@ -22,9 +24,6 @@ using nlohmann::json;
 
 constexpr std::string_view kPrefix = "tokenizer.ggml.";
 constexpr std::string_view kMetaspace = "\xE2\x96\x81";
-
-// tokenizer.ggml.token_type
-enum class TokenType { kNormal = 1, kUnknown, kControl, kUserDefined, kUnused, kByte };
 
 /// The metadata of one file, with complaints that name it.
 class Metadata {
@@ -44,9 +43,17 @@ class Metadata {
     return *value;
   }
 
-  std::string string(std::string_view key) const { return require(file_.string(full(key)), key); }
+  /// Text, which must be UTF-8; so below.
+  const std::string& string(std::string_view key) const {
+    return require_utf8(require(file_.string(full(key)), key), key);
+  }
   const std::vector<std::string>& strings(std::string_view key) const {
-    return require(file_.strings(full(key)), key);
+    const std::vector<std::string>& all = require(file_.strings(full(key)), key);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (find_invalid_utf8(all[i]) == std::string_view::npos) continue;
+      fail(fmt::format("{}{}, entry {}: not UTF-8", kPrefix, key, i));
+    }
+    return all;
   }
   bool boolean_or(std::string_view key, bool otherwise) const {
     return file_.boolean(full(key)).value_or(otherwise);
@@ -59,6 +66,13 @@ class Metadata {
       fail(fmt::format("{}{} is {}; accepted: 0 to {}", kPrefix, key, *id, num_tokens - 1));
     }
     return static_cast<TokenId>(*id);
+  }
+
+  const std::string& require_utf8(const std::string& text, std::string_view key) const {
+    if (find_invalid_utf8(text) != std::string_view::npos) {
+      fail(fmt::format("{}{} is not UTF-8", kPrefix, key));
+    }
+    return text;
   }
 
   static std::string full(std::string_view key) { return std::string(kPrefix) + std::string(key); }
@@ -91,79 +105,29 @@ RawVocabulary read_vocabulary(const Metadata& metadata) {
   RawVocabulary raw;
   raw.is_list = true;
   for (const std::string& token : metadata.strings("tokens")) {
-    const auto id = static_cast<std::int64_t>(raw.entries.size());
-    if (find_invalid_utf8(token) != std::string_view::npos) {
-      metadata.fail(fmt::format("{}tokens, entry {}: not UTF-8", kPrefix, id));
-    }
-    raw.add(token, id);
+    raw.add(token, static_cast<std::int64_t>(raw.entries.size()));
   }
   if (raw.entries.empty()) metadata.fail(fmt::format("{}tokens is empty", kPrefix));
   return raw;
 }
 
-// SentencePiece keeps scores, not merges: two tokens join if the whole is a token, the best score
-// first, then the longest left part, as converters to tokenizer.json order them.
-class ScoredMerges {
- public:
-  ScoredMerges(const RawVocabulary& raw, const Vocabulary& vocabulary,
-               const std::vector<double>& scores)
-      : vocabulary_(vocabulary), scores_(scores) {
-    for (const RawVocabulary::Entry& entry : raw.entries) add_splits(raw.token(entry), entry.id);
-  }
-
-  MergeTable ranked() {
-    std::stable_sort(candidates_.begin(), candidates_.end(),
-                     [](const Candidate& a, const Candidate& b) {
-                       return std::tie(a.score, a.left_chars, a.right_chars) >
-                              std::tie(b.score, b.left_chars, b.right_chars);
-                     });
-    MergeTable table(candidates_.size());
-    for (std::size_t rank = 0; rank < candidates_.size(); ++rank) {
-      const Candidate& c = candidates_[rank];
-      table.set(c.left, c.right, {.rank = static_cast<std::uint32_t>(rank), .joined = c.joined});
-    }
-    return table;
-  }
-
- private:
-  struct Candidate {
-    double score;
-    std::int64_t left_chars;
-    std::int64_t right_chars;
-    TokenId left;
-    TokenId right;
-    TokenId joined;
+// The best score of the whole first, then the longest left part, as converters to tokenizer.json
+// order them.
+MergeTable scored_merges(const Vocabulary& vocabulary, const std::vector<double>& scores) {
+  std::vector<TokenSplit> splits = token_splits(
+      vocabulary, std::vector<bool>(static_cast<std::size_t>(vocabulary.size()), true));
+  const auto order = [&scores](const TokenSplit& s) {
+    return std::tuple(scores[static_cast<std::size_t>(s.joined)], s.left_chars, s.right_chars);
   };
-
-  void add_splits(std::string_view token, std::int64_t id) {
-    if (vocabulary_.find_or(token, -1) != id) return;  // the same text again later
-    std::int64_t chars = 0;
-    for (std::size_t i = 0; i < token.size(); i += utf8_length(token[i])) ++chars;
-    const std::size_t first = candidates_.size();
-    std::int64_t left_chars = 0;
-    for (std::size_t i = 0; i < token.size();) {
-      i += utf8_length(token[i]);
-      ++left_chars;
-      const TokenId left = vocabulary_.find_or(token.substr(0, i), -1);
-      const TokenId right = i < token.size() ? vocabulary_.find_or(token.substr(i), -1) : -1;
-      if (left < 0 || right < 0) continue;
-      candidates_.push_back({.score = scores_[static_cast<std::size_t>(id)],
-                             .left_chars = left_chars,
-                             .right_chars = chars - left_chars,
-                             .left = left,
-                             .right = right,
-                             .joined = static_cast<TokenId>(id)});
-    }
-    std::sort(candidates_.begin() + static_cast<std::ptrdiff_t>(first), candidates_.end(),
-              [](const Candidate& a, const Candidate& b) {
-                return std::tie(a.left, a.right) < std::tie(b.left, b.right);
-              });
-  }
-
-  const Vocabulary& vocabulary_;
-  const std::vector<double>& scores_;
-  std::vector<Candidate> candidates_;
-};
+  std::stable_sort(
+      splits.begin(), splits.end(),
+      [&order](const TokenSplit& a, const TokenSplit& b) { return order(a) > order(b); });
+  MergeTable table(splits.size());
+  std::uint32_t rank = 0;
+  for (const TokenSplit& s : splits)
+    table.set(s.left, s.right, {.rank = rank++, .joined = s.joined});
+  return table;
+}
 
 class Reader {
  public:
@@ -192,8 +156,8 @@ class Reader {
 
  private:
   void read_byte_level() {
-    const std::string* named = metadata_.file().string(Metadata::full("pre"));
-    const std::string pre = named == nullptr ? "default" : *named;
+    const bool named = metadata_.file().string(Metadata::full("pre")) != nullptr;
+    const std::string pre = named ? metadata_.string("pre") : "default";
     const GgufRules rules = rules_of(pre);
     description_["pre_tokenizer"] = gguf_pre_tokenizer(pre);
     description_["decoder"] = {{"type", "ByteLevel"}};
@@ -229,7 +193,12 @@ class Reader {
       metadata_.fail(fmt::format("{}scores has {} entries for {} tokens", kPrefix, scores->size(),
                                  raw_.entries.size()));
     }
-    for (std::size_t i = 0; i < scores->size(); ++i) raw_.entries[i].score = (*scores)[i];
+    for (std::size_t i = 0; i < scores->size(); ++i) {
+      if (!std::isfinite((*scores)[i])) {
+        metadata_.fail(fmt::format("{}scores, entry {}: accepted: a finite number", kPrefix, i));
+      }
+      raw_.entries[i].score = (*scores)[i];
+    }
     describe_sentencepiece(metadata_.boolean_or("add_space_prefix", true));
     add_bos_ = true;
     parse_description();
@@ -239,8 +208,7 @@ class Reader {
     const auto unk = metadata_.token_id("unknown_token_id", raw_.entries.size());
     if (unk) options.unk_token = std::string(parts_.vocabulary->token(*unk));
     parts_.model = std::make_unique<BpeModel>(
-        parts_.vocabulary, ScoredMerges(raw_, *parts_.vocabulary, *scores).ranked(),
-        std::move(options));
+        parts_.vocabulary, scored_merges(*parts_.vocabulary, *scores), std::move(options));
   }
 
   // The whole text is one word with its spaces written as U+2581; one such space comes first.

@@ -7,9 +7,11 @@
 #include <stdexcept>
 #include <unordered_map>
 
+#include "model/checkpoint/embedded_files.h"
 #include "model/tokenizer/bpe_model.h"
 #include "model/tokenizer/json_node.h"
 #include "model/tokenizer/model_fingerprint.h"
+#include "model/tokenizer/sentencepiece_tokenizer.h"
 #include "model/tokenizer/tokenizer_json_file.h"
 #include "model/tokenizer/unigram_model.h"
 
@@ -175,19 +177,12 @@ void read_config_templates(const JsonNode& config, TokenizerParts& parts) {
 void read_template_files(const std::filesystem::path& directory, TokenizerParts& parts) {
   std::vector<Tokenizer::NamedTemplate> templates;
   const std::filesystem::path single = directory / "chat_template.jinja";
-  if (std::filesystem::is_regular_file(single)) {
+  if (is_model_file(single)) {
     templates.push_back({.name = "default", .source = read_file(single)});
   }
-  const std::filesystem::path folder = directory / "additional_chat_templates";
-  if (std::filesystem::is_directory(folder)) {
-    std::vector<std::filesystem::path> files;
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-      if (entry.path().extension() == ".jinja") files.push_back(entry.path());
-    }
-    std::sort(files.begin(), files.end());
-    for (const auto& file : files) {
-      templates.push_back({.name = file.stem().string(), .source = read_file(file)});
-    }
+  for (const auto& file : model_files_in(directory / "additional_chat_templates")) {
+    if (file.extension() != ".jinja") continue;
+    templates.push_back({.name = file.stem().string(), .source = read_file(file)});
   }
   if (!templates.empty()) parts.chat_templates = std::move(templates);
 }
@@ -195,13 +190,26 @@ void read_template_files(const std::filesystem::path& directory, TokenizerParts&
 void read_side_files(const std::filesystem::path& directory, TokenizerParts& parts) {
   for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
     const std::filesystem::path path = directory / name;
-    if (!std::filesystem::is_regular_file(path)) continue;
+    if (!is_model_file(path)) continue;
     const nlohmann::json tree = read_json(path);
     const JsonNode config(tree, path.string());
     read_special_texts(config, parts);
     read_config_templates(config, parts);
   }
   read_template_files(directory, parts);
+}
+
+// tokenizer.json, or what stands in for it.
+TokenizerJsonFile read_rules(const std::filesystem::path& directory, TokenizerParts& parts) {
+  if (is_model_file(directory / "tokenizer.json")) {
+    return read_tokenizer_json(directory / "tokenizer.json");
+  }
+  if (is_model_file(directory / "tokenizer.model")) {
+    return read_sentencepiece_as_json(directory, parts.special_texts);
+  }
+  throw std::invalid_argument(
+      fmt::format("{}: no tokenizer; accepted: tokenizer.json, or SentencePiece's tokenizer.model",
+                  directory.string()));
 }
 
 // Tokens with a role are special, whether or not the list of added tokens says so, as transformers
@@ -229,12 +237,13 @@ void make_roles_special(TokenizerParts& parts) {
 }  // namespace
 
 TokenizerParts read_hugging_face_tokenizer(const std::filesystem::path& directory) {
-  const TokenizerJsonFile file = read_tokenizer_json(directory / "tokenizer.json");
+  TokenizerParts parts;
+  read_side_files(directory, parts);
+  const TokenizerJsonFile file = read_rules(directory, parts);
   const JsonNode root(file.tree, file.name);
   if (const auto version = root.find("version"); version && version->string() != "1.0") {
     version->reject("\"1.0\"");
   }
-  TokenizerParts parts;
   if (const auto node = root.find("normalizer")) parts.normalizers = parse_normalizer(*node);
   if (const auto node = root.find("pre_tokenizer")) {
     parts.pre_tokenizers = parse_pre_tokenizer(*node);
@@ -250,7 +259,6 @@ TokenizerParts read_hugging_face_tokenizer(const std::filesystem::path& director
   }
   const auto decoder = root.find("decoder");
   parts.decoder = decoder ? parse_decoder(*decoder) : joining_decoder();
-  read_side_files(directory, parts);
   make_roles_special(parts);
   std::string description = file.tree.dump();
   for (const auto& [role, text] : parts.special_texts) {

@@ -1,5 +1,6 @@
-// Tokenizers of Hugging Face directories: tokenizer.json, and beside it tokenizer_config.json,
-// special_tokens_map.json, chat_template.jinja, additional_chat_templates/*.jinja.
+// Tokenizers of Hugging Face directories: tokenizer.json (or SentencePiece's tokenizer.model), and
+// beside it tokenizer_config.json, special_tokens_map.json, chat_template.jinja,
+// additional_chat_templates/*.jinja.
 #pragma once
 
 #include <filesystem>

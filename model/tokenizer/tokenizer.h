@@ -1,5 +1,5 @@
 // Text to token ids and back, exactly as Hugging Face's tokenizers library does it. Read from
-// tokenizer.json (+ tokenizer_config.json), or from GGUF metadata.
+// tokenizer.json or tokenizer.model (+ tokenizer_config.json), or from GGUF metadata.
 #pragma once
 
 #include <filesystem>
@@ -41,7 +41,8 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  /// model: a directory with tokenizer.json, or a .gguf file (with or without tensors). Throws
+  /// model: a directory with tokenizer.json or SentencePiece's tokenizer.model (where both are, the
+  /// former), a .gguf file (with or without tensors), or a Headrace .h5 file. Throws
   /// std::invalid_argument naming file, key, value and what would be accepted.
   static std::shared_ptr<const Tokenizer> load(const std::filesystem::path& model);
 

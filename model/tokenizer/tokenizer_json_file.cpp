@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <optional>
 #include <stdexcept>
-#include <system_error>
 #include <vector>
+
+#include "model/checkpoint/input_file.h"
 
 namespace headrace {
 namespace {
@@ -72,9 +72,11 @@ class Reader {
     return end();
   }
 
+  // What was last read may be long and need not be UTF-8.
   bool parse_error(std::size_t position, const std::string&, const json::exception& error) {
-    throw std::invalid_argument(
-        fmt::format("{}: not JSON at byte {}: {}", file_.name, position, error.what()));
+    const std::string_view what = error.what();
+    throw std::invalid_argument(fmt::format("{}: not JSON at byte {}: {}", file_.name, position,
+                                            what.substr(0, what.find("; last read"))));
   }
 
  private:
@@ -209,19 +211,8 @@ class Reader {
 }  // namespace
 
 std::string read_file(const std::filesystem::path& path) {
-  std::error_code error;
-  const std::uintmax_t size = std::filesystem::file_size(path, error);
-  std::ifstream stream(path, std::ios::binary);
-  if (error || !stream) {
-    throw std::invalid_argument(fmt::format("{}: cannot be read", path.string()));
-  }
-  std::string content(size, '\0');
-  stream.read(content.data(), static_cast<std::streamsize>(size));
-  if (static_cast<std::uintmax_t>(stream.gcount()) != size) {
-    throw std::invalid_argument(
-        fmt::format("{}: ends after {} of {} bytes", path.string(), stream.gcount(), size));
-  }
-  return content;
+  const InputFile file(path);
+  return file.head(static_cast<std::size_t>(file.size()));
 }
 
 TokenizerJsonFile read_tokenizer_json(const std::filesystem::path& path) {

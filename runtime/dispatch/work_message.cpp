@@ -14,7 +14,10 @@ std::uint32_t count_of(std::size_t size) {
 }
 
 Admission admission_of(const NewSequence& sequence) {
-  return {.slot = 0, .num_prompt_tokens = sequence.num_prompt_tokens, .params = sequence.params};
+  return {.slot = 0,
+          .num_prompt_tokens = sequence.num_prompt_tokens,
+          .max_length = sequence.num_prompt_tokens + sequence.max_tokens,
+          .params = sequence.params};
 }
 
 std::size_t scored_bytes(const ScoredToken& token) {

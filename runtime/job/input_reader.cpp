@@ -64,6 +64,11 @@ class LineHash {
 
 }  // namespace
 
+std::string line_too_long_text() {
+  return fmt::format("the line is longer than {} MiB, the most that a line may have",
+                     kMaxLineBytes >> 20);
+}
+
 Shard parse_shard(const std::string& text) {
   Shard shard;
   const char* end = text.data() + text.size();

@@ -18,10 +18,17 @@ struct Shard {
 /// "I/N" with 0 <= I < N; otherwise std::invalid_argument.
 Shard parse_shard(const std::string& text);
 
+/// A request line may have so many bytes: far more than any context, and what an endless line (a
+/// zip bomb) may cost.
+inline constexpr std::size_t kMaxLineBytes = 64U << 20;
+
+/// Why a longer line is refused.
+std::string line_too_long_text();
+
 struct InputOptions {
   std::vector<std::string> paths;  // "-" is standard input; .gz and .zst are decompressed
   Shard shard;
-  std::size_t max_line_bytes = 64U << 20;
+  std::size_t max_line_bytes = kMaxLineBytes;
 };
 
 /// A request line. Blank lines are never given, but they are counted.

@@ -363,7 +363,7 @@ RequestParser::RequestParser(ParserConfig config) : config_(std::move(config)) {
 
 ParsedLine RequestParser::parse(const InputLine& line) const {
   if (line.too_long) {
-    return {std::nullopt, LineError{"line_too_long", "the line is longer than a request may be"}};
+    return {std::nullopt, LineError{"line_too_long", line_too_long_text()}};
   }
   Json document;
   std::string problem = parse_json_line(line.text, document);

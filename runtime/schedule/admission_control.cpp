@@ -18,7 +18,9 @@ double sequences_in_blocks(const SchedulerLimits& limits, const Workload& worklo
   const double tokens = (static_cast<double>(workload.num_prompt_tokens) +
                          output_share * workload.num_output_tokens) /
                         static_cast<double>(workload.num_sequences);
-  return limits.num_blocks / (tokens / limits.block_tokens + 0.5);
+  const int most = most_held_tokens(limits);
+  const double held = most == 0 ? tokens : std::min<double>(tokens, most);
+  return limits.num_blocks / (held / limits.block_tokens + 0.5);
 }
 
 }  // namespace
@@ -42,8 +44,12 @@ int OutputEstimate::remaining(int num_generated, int max_tokens) const {
   return std::clamp(expected, std::min(allowed, kOverdue), allowed);
 }
 
-KvProjection::KvProjection(int block_tokens, int max_num_seqs) : block_tokens_(block_tokens) {
-  sequences_.reserve(static_cast<std::size_t>(max_num_seqs) + 1);
+int most_held_tokens(const SchedulerLimits& limits) {
+  return limits.window == 0 ? 0 : limits.window - 1 + limits.max_rows;
+}
+
+KvProjection::KvProjection(ProjectionLimits limits) : limits_(limits) {
+  sequences_.reserve(static_cast<std::size_t>(limits.max_num_seqs) + 1);
 }
 
 std::vector<KvProjection::Item>::iterator KvProjection::insert(Item item) {
@@ -57,6 +63,15 @@ void KvProjection::add(int num_tokens, int remaining) {
   insert({num_tokens, remaining});
 }
 
+// Tokens in the cache of the first `count` sequences after so many rounds, each up to its limit.
+std::int64_t KvProjection::limited_tokens(std::size_t count, int rounds) const {
+  std::int64_t tokens = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    tokens += std::min(sequences_[i].num_tokens + rounds, limits_.max_held_tokens);
+  }
+  return tokens;
+}
+
 std::int64_t KvProjection::peak_blocks() const {
   std::int64_t peak = 0;
   std::int64_t tokens = 0;
@@ -65,8 +80,11 @@ std::int64_t KvProjection::peak_blocks() const {
     tokens += item.num_tokens;
     ++count;
     // Just before this one ends all counted so far live; each may leave its last block part empty.
-    const std::int64_t held = tokens + count * (item.remaining + block_tokens_ - 1);
-    peak = std::max(peak, held / block_tokens_);
+    const std::int64_t partial = count * (limits_.block_tokens - 1);
+    const std::int64_t held = limits_.max_held_tokens == 0
+                                  ? tokens + count * item.remaining
+                                  : limited_tokens(static_cast<std::size_t>(count), item.remaining);
+    peak = std::max(peak, (held + partial) / limits_.block_tokens);
   }
   return peak;
 }

@@ -48,7 +48,9 @@ struct Scheduler::State {
   explicit State(const SchedulerLimits& given)
       : limits(given),
         pool(given.num_blocks),
-        projection(given.block_tokens, given.max_num_seqs),
+        projection({.block_tokens = given.block_tokens,
+                    .max_num_seqs = given.max_num_seqs,
+                    .max_held_tokens = most_held_tokens(given)}),
         running(static_cast<std::size_t>(given.max_num_seqs), nullptr) {
     const auto num_seqs = static_cast<std::size_t>(limits.max_num_seqs);
     for (Slot slot = limits.max_num_seqs - 1; slot >= 0; --slot) free_slots.push_back(slot);
@@ -62,6 +64,8 @@ struct Scheduler::State {
   Sequence* admit_next(StepPlan& plan, int max_rows);
   int plan_chunk(Sequence& sequence, int max_rows, StepPlan& plan, StepRecord& record);
   void plan_rows(Sequence& sequence, StepEntry entry, StepPlan& plan, StepRecord& record);
+  int blocks_for(int num_tokens) const;
+  bool take_own_block(Sequence& sequence);
   bool has_block_for_next_row(Sequence& sequence, StepId step);
   Sequence* last_in_queue(const Sequence& after, StepId step);
   void preempt(Sequence& sequence);
@@ -117,7 +121,7 @@ bool Scheduler::add(NewSequence sequence) {
   const std::int64_t positions = std::max<std::int64_t>(
       {sequence.num_prompt_tokens, length - 1, static_cast<std::int64_t>(sequence.tokens.size())});
   if (length > s.limits.max_model_len) return false;
-  if (positions > std::int64_t{s.limits.num_blocks} * s.limits.block_tokens) return false;
+  if (s.blocks_for(static_cast<int>(positions)) > s.limits.num_blocks) return false;
 
   auto added = std::make_shared<Sequence>();
   added->id = sequence.id;
@@ -225,8 +229,9 @@ Sequence* Scheduler::State::admit_next(StepPlan& plan, int max_rows) {
   const int max_positions = sequence.num_prompt_tokens + sequence.max_tokens;
   sequence.tokens.reserve(static_cast<std::size_t>(max_positions));
   sequence.blocks.reserve(static_cast<std::size_t>(ceil_div(max_positions, limits.block_tokens)));
-  const int num_blocks = ceil_div(sequence.num_tokens(), limits.block_tokens);
-  for (int i = 0; i < num_blocks; ++i) sequence.blocks.push_back(*pool.try_allocate());
+  const int num_blocks = blocks_for(sequence.num_tokens());
+  for (int i = 0; i < num_blocks; ++i) sequence.spare_blocks.push_back(*pool.try_allocate());
+  std::reverse(sequence.spare_blocks.begin(), sequence.spare_blocks.end());  // taken from the end
   plan.admitted.push_back(std::move(admission));
   return &sequence;
 }
@@ -244,7 +249,7 @@ bool Scheduler::State::fits_plan(const StepPlan& plan, const Admission& admissio
 // A sequence alone always fits, or add() would have refused it; so the first in the queue gets its
 // turn however wrong the projection is.
 bool Scheduler::State::fits_blocks(const Sequence& sequence) {
-  if (pool.num_free() < ceil_div(sequence.num_tokens(), limits.block_tokens)) return false;
+  if (pool.num_free() < blocks_for(sequence.num_tokens())) return false;
   if (static_cast<int>(free_slots.size()) == limits.max_num_seqs) return true;
   const auto remaining = [this](const Sequence& s) {
     return estimate.remaining(s.num_generated(), s.max_tokens);
@@ -308,7 +313,14 @@ void Scheduler::State::plan_rows(Sequence& sequence, StepEntry entry, StepPlan& 
   const int end = begin + entry.num_rows;
   entry.slot = sequence.slot;
   entry.first_position = begin;
-  entry.num_new_blocks = ceil_div(end, limits.block_tokens) - sequence.num_blocks_sent;
+  const auto num_places = static_cast<std::size_t>(ceil_div(end, limits.block_tokens));
+  while (sequence.blocks.size() < num_places) {
+    if (!take_own_block(sequence)) {
+      throw std::logic_error("scheduler: sequence " + std::to_string(sequence.id) +
+                             " lacks a block for position " + std::to_string(end - 1));
+    }
+  }
+  entry.num_new_blocks = static_cast<int>(num_places) - sequence.num_blocks_sent;
   const auto first_block = sequence.blocks.begin() + sequence.num_blocks_sent;
   plan.new_blocks.insert(plan.new_blocks.end(), first_block, first_block + entry.num_new_blocks);
   plan.tokens.insert(plan.tokens.end(), sequence.tokens.begin() + begin,
@@ -332,6 +344,30 @@ void Scheduler::State::plan_rows(Sequence& sequence, StepEntry entry, StepPlan& 
   sequence.last_step = plan.id;
 }
 
+// Blocks that a sequence holds at most while it has so many tokens: with a window, those of the
+// window of a whole step's rows, wherever it begins in its block.
+int Scheduler::State::blocks_for(int num_tokens) const {
+  const int all = ceil_div(num_tokens, limits.block_tokens);
+  const int most = most_held_tokens(limits);
+  return most == 0 ? all : std::min(all, ceil_div(most, limits.block_tokens) + 1);
+}
+
+// Gives the next place of the table a block that the sequence owns: a spare one, or its earliest
+// one, if it lies behind the window of the next row to be planned. Stages that have not executed
+// earlier steps yet still find it as it was, since they execute plans in order.
+bool Scheduler::State::take_own_block(Sequence& sequence) {
+  if (!sequence.spare_blocks.empty()) {
+    sequence.blocks.push_back(sequence.spare_blocks.back());
+    sequence.spare_blocks.pop_back();
+    return true;
+  }
+  const int end_of_first = (sequence.num_blocks_recycled + 1) * limits.block_tokens;
+  if (limits.window == 0 || end_of_first > sequence.num_computed - limits.window + 1) return false;
+  sequence.blocks.push_back(
+      sequence.blocks[static_cast<std::size_t>(sequence.num_blocks_recycled++)]);
+  return true;
+}
+
 // Makes sure that the block of the sequence's next position is there, if need be by preempting
 // those behind it in the queue. False where it must wait.
 //
@@ -340,6 +376,7 @@ void Scheduler::State::plan_rows(Sequence& sequence, StepEntry entry, StepPlan& 
 bool Scheduler::State::has_block_for_next_row(Sequence& sequence, StepId step) {
   const auto needed = static_cast<std::size_t>(sequence.num_computed / limits.block_tokens) + 1;
   while (sequence.blocks.size() < needed) {
+    if (take_own_block(sequence)) continue;
     if (const std::optional<BlockId> block = pool.try_allocate()) {
       sequence.blocks.push_back(*block);
       continue;
@@ -380,10 +417,14 @@ void Scheduler::State::give_back_slot(Sequence& sequence) {
   if (sequence.phase == SequencePhase::kDecode) --num_decoding;
   if (sequence.phase == SequencePhase::kPrefill) std::erase(prefilling, &sequence);
   // In reverse, so that the table's first blocks are the first to be used again.
-  for (auto block = sequence.blocks.rbegin(); block != sequence.blocks.rend(); ++block) {
+  const auto owned = sequence.blocks.rend() - sequence.num_blocks_recycled;
+  for (auto block = sequence.spare_blocks.begin(); block != sequence.spare_blocks.end(); ++block) {
     pool.release(*block);
   }
+  for (auto block = sequence.blocks.rbegin(); block != owned; ++block) pool.release(*block);
   sequence.blocks.clear();
+  sequence.spare_blocks.clear();
+  sequence.num_blocks_recycled = 0;
   released.push_back(sequence.slot);
   free_slots.push_back(sequence.slot);
   running[static_cast<std::size_t>(sequence.slot)] = nullptr;

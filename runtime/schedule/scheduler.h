@@ -23,7 +23,9 @@ struct SchedulerLimits {
   int efficient_rows = 64;    // from here on a larger step costs no less for a row
   int num_blocks = 0;         // of the smallest stage
   int block_tokens = 16;
-  int max_model_len = 0;           // prompt and completion together
+  int max_model_len = 0;  // prompt and completion together
+  int window = 0;  // no layer looks further back than this many positions, the row's own included;
+                   // blocks behind it are used again. 0: some layer looks at everything
   std::size_t max_plan_bytes = 0;  // encoded size of a StepPlan at most; 0: no limit
 };
 

@@ -13,6 +13,7 @@
 #include "kernels/buffer.h"
 #include "kernels/ops.h"
 #include "kernels/thread_pool.h"
+#include "partition/reduction_slices.h"
 #include "tests/bench/peak.h"
 
 namespace headrace {
@@ -124,6 +125,55 @@ void bench_products(Ops& ops, int threads) {
   for (const ProductShape& shape : kShapes) bench_product(ops, shape, threads);
 }
 
+// A row-parallel product as models have it: its reduction slices, and its columns.
+struct SlicedProduct {
+  const char* name;
+  std::int64_t n;
+  ReductionSlices slices;
+};
+
+// What summing in slices costs beside one chain over the whole of K: the two take turns, and the
+// best of each counts.
+void bench_trees(Ops& ops) {
+  const SlicedProduct products[] = {
+      {"SmolLM2-135M attention output", 576, attention_output_slices(9, 3, 64)},
+      {"SmolLM2-135M MLP down", 576, mlp_down_slices(1536)},
+      {"Llama-3.1-8B attention output", 4096, attention_output_slices(32, 8, 128)},
+      {"Llama-3.1-8B MLP down", 4096, mlp_down_slices(14336)},
+  };
+  std::printf("\n%s, time of a product summed in slices beside one chain, %%; rows 1, 16, 64\n",
+              std::string(dtype_name(ops.compute_dtype())).c_str());
+  for (const SlicedProduct& p : products) {
+    const std::int64_t k = p.slices.bounds.back();
+    const Buffer source(static_cast<std::size_t>(p.n * k) * dtype_bytes(ops.compute_dtype()));
+    fill(source, ops.compute_dtype());
+    const std::unique_ptr<Matrix> matrices[2] = {
+        ops.make_matrix(p.n, k, ReductionTree::single(static_cast<std::int32_t>(k))),
+        ops.make_matrix(p.n, k, {.bounds = p.slices.bounds, .merges = p.slices.merges})};
+    for (const auto& matrix : matrices) {
+      matrix->set_rows(0, {source.data(), p.n, k, ops.compute_dtype()});
+    }
+    const Buffer x(static_cast<std::size_t>(64 * k) * dtype_bytes(ops.compute_dtype()));
+    fill(x, ops.compute_dtype());
+    const Buffer out(static_cast<std::size_t>(64 * p.n) * 4);
+    std::printf("  %-30s %2d slices:", p.name, static_cast<int>(p.slices.merges.size()));
+    for (const std::int64_t m : {1, 16, 64}) {
+      double best[2] = {1e9, 1e9};
+      for (int turn = 0; turn < 6; ++turn) {
+        for (int i = 0; i < 2; ++i) {
+          best[i] =
+              std::min(best[i], best_seconds([&] {
+                         ops.matmul({out.data(), m, p.n, DType::kFloat32},
+                                    {x.data(), m, k, ops.compute_dtype()}, *matrices[i], nullptr);
+                       }));
+        }
+      }
+      std::printf(" %+5.1f", 100 * (best[1] / best[0] - 1));
+    }
+    std::printf("\n");
+  }
+}
+
 void bench_attention(Ops& ops, int batch, int context, int rows_each) {
   const AttentionShape shape{
       .num_heads = 9, .num_kv_heads = 3, .head_dim = 64, .rotary_dim = 64, .scale = 0.125F};
@@ -218,6 +268,7 @@ int run(const std::vector<std::string>& arguments) {
     if (!type.empty() && type != dtype_name(dtype)) continue;
     const auto ops = make_cpu_ops(dtype, *pool, isa);
     if (part == "all" || part == "products") bench_products(*ops, threads);
+    if (part == "all" || part == "trees") bench_trees(*ops);
     if (part == "all" || part == "attention") bench_all_attention(*ops);
     if (part == "all" || part == "rows") bench_rows(*ops);
   }

@@ -2,6 +2,7 @@
 // one, against what Hugging Face transformers computed in float32.
 #include <fstream>
 
+#include "tests/golden/golden_models.h"
 #include "tests/golden/whole_model.h"
 
 namespace headrace {
@@ -10,18 +11,18 @@ namespace {
 using namespace golden;  // NOLINT(google-build-using-namespace): the helpers of this folder
 using nlohmann::json;
 
-const std::filesystem::path kGoldens = "tests/data/golden_families";
+const std::filesystem::path kFamilies = "tests/data/golden_families";
 
 json expected_of(const std::string& name) {
-  return json::parse(std::ifstream(kGoldens / name / "expected.json"));
+  return json::parse(std::ifstream(kFamilies / name / "expected.json"));
 }
 
 class Family : public testing::TestWithParam<std::string> {
  protected:
-  std::filesystem::path path() const { return model_path(kGoldens / GetParam()); }
+  std::filesystem::path path() const { return model_in(kFamilies / GetParam()); }
 };
 
-INSTANTIATE_TEST_SUITE_P(Models, Family, testing::ValuesIn(golden_names(kGoldens)),
+INSTANTIATE_TEST_SUITE_P(Models, Family, testing::ValuesIn(golden_names(kFamilies)),
                          [](const auto& golden) { return golden.param; });
 
 TEST_P(Family, LogProbabilitiesAndGreedyTokensAreThoseOfTransformers) {
@@ -51,6 +52,19 @@ TEST_P(Family, NoCutChangesABit) {
       EXPECT_EQ(WholeModel(path(), cut, max_length).extend(ids), plain)
           << cut.name << ", " << dtype_name(dtype);
     }
+  }
+}
+
+TEST(Families, NormsOverAllHeadsNeedAllHeadsOnOneRank) {
+  const ModelConfig config = Checkpoint::open(kFamilies / "olmo2")->config();
+  EXPECT_NO_THROW(require_tensor_parallel(config, 1));
+  try {
+    require_tensor_parallel(config, 2);
+    FAIL() << "two ranks were accepted";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_NE(std::string(error.what()).find("Olmo2ForCausalLM has norms over all queries"),
+              std::string::npos)
+        << error.what();
   }
 }
 

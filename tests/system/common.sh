@@ -6,8 +6,8 @@ work=$2
 . launch/local_mpi.sh
 export OMPI_MCA_mpi_yield_when_idle=1
 
-model=tests/data/golden/gqa_tied
-requests=tests/data/system/requests.jsonl
+model=${MODEL:-tests/data/golden/gqa_tied}
+requests=${REQUESTS:-tests/data/system/requests.jsonl}
 
 rm -rf "$work"
 mkdir -p "$work"
@@ -21,7 +21,7 @@ fail() {
 generate() {
   local ranks=$1 output=$2
   shift 2
-  mpirun --timeout 100 -n "$ranks" "$headrace" generate --model "$model" --input "$requests" \
+  mpirun --timeout "${TIMEOUT:-100}" -n "$ranks" "$headrace" generate --model "$model" --input "$requests" \
     --output "$output" --kv-cache-memory-bytes "${KV:-64MiB}" "$@" >"$output.log" 2>&1
 }
 

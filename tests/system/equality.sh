@@ -1,6 +1,8 @@
 #!/bin/bash
 # The same bytes for every split over stages, shards and replicas, micro-batch count, block size, chunk size, batch limit, thread count, instruction
 # set and order of arrival, in both types; and from the reference backend, up to the ids that name the numeric class.
+# By hand also with another model and other requests, where the reference backend is left out:
+#   MODEL=SmolLM2.gguf REQUESTS=configs/example_requests.jsonl KV=1GiB LITTLE=300MiB TIMEOUT=600 equality.sh HEADRACE WORK_DIR
 . tests/system/common.sh
 
 check() {
@@ -8,10 +10,12 @@ check() {
   shift 2
   local code=0
   generate "$ranks" "$work/$name.jsonl" "$@" || code=$?
-  [ "$code" = 3 ] || { cat "$work/$name.jsonl.log"; fail "$name: exit code $code instead of 3"; }
+  # The tests' own requests hold lines that fail.
+  local expected=${REQUESTS:+0}
+  [ "$code" = "${expected:-3}" ] || { cat "$work/$name.jsonl.log"; fail "$name: exit code $code"; }
 }
 
-little_memory=120kB  # doubled for float32
+little_memory=${LITTLE:-120kB}  # doubled for float32
 for dtype in bfloat16 float32; do
   check "$dtype" 1 --dtype "$dtype" --threads 1
   variant() {
@@ -36,11 +40,12 @@ for dtype in bfloat16 float32; do
   variant one-at-a-time 1 --threads 2 --max-num-seqs 1 --max-num-batched-tokens 256
   # A little more than one context: sequences wait for blocks, or lose theirs and start over.
   KV=$little_memory variant little-memory 2 --threads 1 --max-num-seqs 64
-  little_memory=240kB
+  little_memory=${LITTLE:-240kB}
 done
 
 check avx2 1 --isa avx2 --threads 1
 same "$work/bfloat16.jsonl" "$work/avx2.jsonl" "AVX2"
 
+[ -z "${MODEL:-}" ] || exit 0
 check reference 1 --backend reference --dtype bfloat16
 "$headrace" compare "$work/bfloat16.jsonl" "$work/reference.jsonl" || fail "the reference backend differs"

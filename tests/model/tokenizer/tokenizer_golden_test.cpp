@@ -1,5 +1,5 @@
 // Ids and texts against Hugging Face's tokenizers library: small tokenizers of many kinds, made and
-// run by make_goldens.py, which also says what the files hold.
+// run by make_goldens.py, which also says what the files hold, and make_sentencepiece_goldens.py.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -119,6 +119,10 @@ std::vector<Golden> goldens() {
                            "llama2",       "mistral",     "gemma",          "metaspace_split",
                            "never_prefix", "unigram",     "unigram_bytes",  "flags",
                            "behaviors",    "bert",        "byte_normalizer"}) {
+    goldens.push_back({.tokenizer = name, .expected = name});
+  }
+  for (const char* name : {"spm_llama", "spm_llama_legacy", "spm_llama_plain",
+                           "spm_llama_no_prefix", "spm_gemma", "spm_own_bpe", "spm_own_unigram"}) {
     goldens.push_back({.tokenizer = name, .expected = name});
   }
   for (const char* name : {"smollm", "llama3", "qwen2", "deepseek_v3", "deepseek_coder", "o200k",

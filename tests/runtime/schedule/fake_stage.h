@@ -3,6 +3,7 @@
 // used by two sequences, a wrong table or a wrong position changes the tokens that come out.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <stdexcept>
@@ -19,7 +20,10 @@ inline std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
   return hash ^ (hash >> 29);
 }
 
-inline std::uint64_t hash_of(std::span<const TokenId> tokens) {
+/// window 0: of all tokens, else of the last so many.
+inline std::uint64_t hash_of(std::span<const TokenId> tokens, int window = 0) {
+  const auto most = static_cast<std::size_t>(window);
+  if (window > 0 && tokens.size() > most) tokens = tokens.last(most);
   std::uint64_t hash = 1;
   for (const TokenId token : tokens) hash = mix(hash, static_cast<std::uint64_t>(token));
   return hash;
@@ -35,9 +39,11 @@ inline float score_of(std::uint64_t prefix_hash, TokenId token) {
 
 class FakeStage {
  public:
-  FakeStage(int num_blocks, int block_tokens, int max_num_seqs, int vocab)
+  /// window: a row looks at so many positions, its own included; 0: at all.
+  FakeStage(int num_blocks, int block_tokens, int max_num_seqs, int vocab, int window = 0)
       : block_tokens_(block_tokens),
         vocab_(vocab),
+        window_(window),
         cache_(static_cast<std::size_t>(num_blocks) * static_cast<std::size_t>(block_tokens), -1),
         tables_(static_cast<std::size_t>(max_num_seqs)),
         live_(static_cast<std::size_t>(max_num_seqs), false) {}
@@ -84,6 +90,15 @@ class FakeStage {
                      static_cast<std::size_t>(position % block_tokens_));
   }
 
+  // Of what a row at this position looks at, read back from the cache.
+  std::uint64_t hash_at(Slot slot, int position) {
+    std::uint64_t hash = 1;
+    for (int p = window_ == 0 ? 0 : std::max(0, position - window_ + 1); p <= position; ++p) {
+      hash = mix(hash, static_cast<std::uint64_t>(cell(slot, p)));
+    }
+    return hash;
+  }
+
   void run(const StepEntry& entry, const TokenId* tokens, TokenId following, StepResult& result) {
     for (int row = 0; row < entry.num_rows; ++row) {
       cell(entry.slot, entry.first_position + row) = tokens[row];
@@ -92,11 +107,10 @@ class FakeStage {
     StepResult::Entry out;
     out.slot = entry.slot;
     out.first_position = entry.first_position;
-    std::uint64_t hash = 1;
-    for (int position = 0; position < entry.first_position + entry.num_rows; ++position) {
-      hash = mix(hash, static_cast<std::uint64_t>(cell(entry.slot, position)));
-      const int row = position - entry.first_position;
-      if (row < 0 || !entry.score) continue;
+    std::uint64_t hash = 0;
+    for (int row = 0; row < entry.num_rows; ++row) {
+      hash = hash_at(entry.slot, entry.first_position + row);
+      if (!entry.score) continue;
       const TokenId next = row + 1 < entry.num_rows ? tokens[row + 1] : following;
       if (next >= 0) out.scored.push_back({next, score_of(hash, next), 1, {}});
     }
@@ -107,6 +121,7 @@ class FakeStage {
 
   int block_tokens_;
   int vocab_;
+  int window_;
   std::vector<TokenId> cache_;
   std::vector<std::vector<BlockId>> tables_;
   std::vector<bool> live_;

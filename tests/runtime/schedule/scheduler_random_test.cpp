@@ -43,12 +43,13 @@ SchedulerLimits random_limits(std::mt19937& random) {
   limits.block_tokens = between(random, 1, 8);
   limits.num_blocks = between(random, 3, 40);
   limits.max_model_len = between(random, 4, 100);
+  if (random() % 3 == 0) limits.window = between(random, 1, 30);
   if (random() % 2 == 0) limits.max_plan_bytes = Scheduler::min_plan_bytes(limits);
   return limits;
 }
 
 // max_stop_ids: how many tokens of the vocabulary may end it; many make it short.
-Expected random_sequence(std::mt19937& random, SequenceId id, int max_stop_ids) {
+Expected random_sequence(std::mt19937& random, SequenceId id, int max_stop_ids, int window) {
   Expected expected;
   NewSequence& given = expected.given;
   given.id = id;
@@ -68,7 +69,7 @@ Expected random_sequence(std::mt19937& random, SequenceId id, int max_stop_ids) 
   std::vector<TokenId> tokens = given.tokens;
   std::vector<TokenId> generated;
   while (static_cast<int>(generated.size()) < given.max_tokens) {
-    generated.push_back(testing::next_token(testing::hash_of(tokens), kVocab));
+    generated.push_back(testing::next_token(testing::hash_of(tokens, window), kVocab));
     tokens.push_back(generated.back());
     const bool stop = std::binary_search(given.stop_token_ids.begin(), given.stop_token_ids.end(),
                                          generated.back());
@@ -88,7 +89,7 @@ Expected random_sequence(std::mt19937& random, SequenceId id, int max_stop_ids) 
   return expected;
 }
 
-void check_scores(const Expected& expected, const Received& received) {
+void check_scores(const Expected& expected, const Received& received, int window) {
   const NewSequence& given = expected.given;
   if (given.params.num_prompt_logprobs < 0) {
     EXPECT_TRUE(received.scores.empty());
@@ -98,14 +99,14 @@ void check_scores(const Expected& expected, const Received& received) {
     EXPECT_EQ(static_cast<int>(received.scores.size()), given.num_prompt_tokens - 1);
   }
   for (std::size_t i = 0; i < received.scores.size(); ++i) {
-    const std::uint64_t prefix = testing::hash_of(std::span(given.tokens).first(i + 1));
+    const std::uint64_t prefix = testing::hash_of(std::span(given.tokens).first(i + 1), window);
     ASSERT_EQ(received.scores[i].token, given.tokens[i + 1]);
     ASSERT_EQ(received.scores[i].logprob, testing::score_of(prefix, given.tokens[i + 1]));
   }
 }
 
-void check_answer(const Expected& expected, const Received& received) {
-  check_scores(expected, received);
+void check_answer(const Expected& expected, const Received& received, int window) {
+  check_scores(expected, received, window);
   if (!received.stopped) {
     EXPECT_EQ(received.tokens, expected.tokens);
     EXPECT_EQ(received.finish, expected.finish);
@@ -136,7 +137,8 @@ std::uint64_t run_case(std::uint32_t seed, std::int64_t& num_preemptions) {
   std::mt19937 random(seed);
   const SchedulerLimits limits = random_limits(random);
   Scheduler scheduler(limits);
-  FakeStage stage(limits.num_blocks, limits.block_tokens, limits.max_num_seqs, kVocab);
+  FakeStage stage(limits.num_blocks, limits.block_tokens, limits.max_num_seqs, kVocab,
+                  limits.window);
   std::map<SequenceId, Expected> expected;
   std::map<SequenceId, Received> received;
   std::deque<StepResult> in_flight;
@@ -150,7 +152,8 @@ std::uint64_t run_case(std::uint32_t seed, std::int64_t& num_preemptions) {
       // Short ones first teach the scheduler to expect little, so that later ones outgrow the
       // blocks.
       const bool is_early = num_left > num_sequences / 2;
-      Expected next = random_sequence(random, num_left, seed % 2 == 0 && is_early ? 40 : 1);
+      Expected next =
+          random_sequence(random, num_left, seed % 2 == 0 && is_early ? 40 : 1, limits.window);
       if (scheduler.add(next.given)) expected[num_left] = std::move(next);
       --num_left;
     } else if (choice == 1 && random() % 8 == 0 && !expected.empty()) {
@@ -190,7 +193,7 @@ std::uint64_t run_case(std::uint32_t seed, std::int64_t& num_preemptions) {
       return 0;
     }
   }
-  for (const auto& [id, answer] : expected) check_answer(answer, received[id]);
+  for (const auto& [id, answer] : expected) check_answer(answer, received[id], limits.window);
   const SchedulerStats stats = scheduler.stats();
   EXPECT_EQ(stats.num_free_blocks, limits.num_blocks);
   EXPECT_EQ(stats.num_running, 0);

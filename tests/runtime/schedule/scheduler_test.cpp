@@ -42,7 +42,7 @@ NewSequence sequence_of(SequenceId id, int num_prompt, int max_tokens) {
 struct Runner {
   explicit Runner(const SchedulerLimits& limits)
       : scheduler(limits),
-        stage(limits.num_blocks, limits.block_tokens, limits.max_num_seqs, kVocab) {}
+        stage(limits.num_blocks, limits.block_tokens, limits.max_num_seqs, kVocab, limits.window) {}
 
   // One more step, or nothing where none can be had.
   bool issue() {
@@ -362,6 +362,30 @@ TEST(Scheduler, PreemptionChangesNoToken) {
 
 // A preempted sequence whose last row is still in flight gets room at once: it must wait for the
 // row.
+// Blocks behind the window are used again: two sequences of 700 positions in room for 160.
+TEST(Scheduler, AWindowLetsSequencesOutgrowTheCache) {
+  SchedulerLimits limits = small_limits();
+  limits.max_model_len = 1000;
+  limits.max_rows = 20;
+  limits.num_blocks = 10;
+  Runner without(limits);
+  EXPECT_FALSE(without.scheduler.add(sequence_of(1, 300, 400)));
+  limits.window = 37;
+  Runner runner(limits);
+  ASSERT_TRUE(runner.scheduler.add(sequence_of(1, 300, 400)));
+  ASSERT_TRUE(runner.scheduler.add(sequence_of(2, 5, 600)));
+  const std::vector<SequenceEvent> events = runner.run();
+  EXPECT_EQ(runner.scheduler.stats().num_free_blocks, limits.num_blocks);
+  for (const NewSequence& given : {sequence_of(1, 300, 400), sequence_of(2, 5, 600)}) {
+    std::vector<TokenId> all = given.tokens;
+    for (const TokenId token : tokens_of(events, given.id)) {
+      ASSERT_EQ(token, testing::next_token(testing::hash_of(all, limits.window), kVocab));
+      all.push_back(token);
+    }
+    EXPECT_EQ(static_cast<int>(all.size()), given.num_prompt_tokens + given.max_tokens);
+  }
+}
+
 TEST(Scheduler, APreemptedSequenceWaitsForItsRowsInFlight) {
   int num_waits = 0;
   for (int num_micro_batches = 2; num_micro_batches <= 6; ++num_micro_batches) {

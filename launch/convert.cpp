@@ -1,0 +1,146 @@
+// `headrace convert`: a model into Headrace's HDF5 checkpoint, or out of it into a Hugging Face
+// directory.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+
+#include "launch/commands.h"
+#include "launch/exit_codes.h"
+#include "launch/options.h"
+#include "launch/version.h"
+#include "model/checkpoint/checkpoint.h"
+#include "model/checkpoint/convert_checkpoint.h"
+
+namespace headrace {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  std::string model;
+  std::string output;
+  std::string to = "hdf5";
+  std::string dtype = "auto";
+  bool overwrite = false;
+};
+
+/// nullopt where only the help was asked for, and printed.
+std::optional<Options> read_options(const std::vector<std::string>& args) {
+  Options o;
+  OptionSet options(
+      {.command = "convert",
+       .synopsis = "--model MODEL --output PATH",
+       .summary =
+           "Writes a model as one HDF5 file that every number of ranks reads in long pieces, "
+           "with tokenizer,\nchat template and checksums inside; or such a file back as a "
+           "Hugging Face directory. What was\nnot finished is not there under its name."});
+  options.add({.name = "model",
+               .value = "MODEL",
+               .help = "Hugging Face directory, org/name in the local cache, .gguf or .h5 file",
+               .required = true},
+              o.model);
+  options.add({.name = "output", .value = "PATH", .help = "what to write", .required = true},
+              o.output);
+  options.add_choice({.name = "to", .help = "a .h5 file, or a directory with model.safetensors"},
+                     o.to, {"hdf5", "safetensors"});
+  options.add_choice(
+      {.name = "dtype",
+       .help = "type of all matrices; auto keeps stored values and gives quantised ones the "
+               "type that generate --dtype auto computes with"},
+      o.dtype, {"auto", "float32", "bfloat16"});
+  options.add({.name = "overwrite", .help = "replace the file"}, o.overwrite);
+  if (!options.parse(args)) {
+    std::cout << options.help();
+    return std::nullopt;
+  }
+  if (o.to == "safetensors" && options.given("dtype")) {
+    throw options.rejected("dtype", "only with --to hdf5; --to safetensors keeps stored values");
+  }
+  if (o.to == "safetensors" && o.overwrite) {
+    throw std::invalid_argument("--overwrite is only for --to hdf5; remove the directory yourself");
+  }
+  return o;
+}
+
+void check_output(const Options& o) {
+  const fs::path output(o.output);
+  if (fs::is_directory(output) || (fs::exists(output) && !o.overwrite)) {
+    throw std::invalid_argument(fmt::format("--output \"{}\": exists already{}", o.output,
+                                            o.to == "hdf5" ? "; --overwrite replaces a file" : ""));
+  }
+  std::error_code error;
+  if (fs::equivalent(output, resolve_model_path(o.model), error)) {
+    throw std::invalid_argument(fmt::format("--output \"{}\": is the model itself", o.output));
+  }
+}
+
+std::optional<DType> wanted_dtype(const Options& o) {
+  if (o.dtype == "auto") return std::nullopt;
+  return o.dtype == "float32" ? DType::kFloat32 : DType::kBFloat16;
+}
+
+std::string model_name(const std::string& model) {
+  fs::path path(model);
+  if (!path.has_filename()) path = path.parent_path();
+  return path.filename().string();
+}
+
+/// A line every few seconds, and one at the end.
+class Report {
+ public:
+  void operator()(std::uint64_t done, std::uint64_t total) {
+    done_ = done;
+    constexpr std::chrono::seconds kInterval{5};
+    if (Clock::now() - last_ < kInterval) return;
+    last_ = Clock::now();
+    std::cerr << fmt::format("{:3.0f} %, {:.2f} of {:.2f} GB, {:.2f} GB/s\n",
+                             100.0 * static_cast<double>(done) / static_cast<double>(total),
+                             gigabytes(done), gigabytes(total), rate());
+  }
+
+  std::string summary() const {
+    return fmt::format("{:.3f} GB in {:.1f} s, {:.2f} GB/s", gigabytes(done_), seconds(), rate());
+  }
+
+ private:
+  static double gigabytes(std::uint64_t bytes) { return static_cast<double>(bytes) / 1e9; }
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  double rate() const { return gigabytes(done_) / std::max(seconds(), 1e-9); }
+
+  Clock::time_point start_ = Clock::now();
+  Clock::time_point last_ = start_;
+  std::uint64_t done_ = 0;
+};
+
+}  // namespace
+
+int run_convert(const std::vector<std::string>& args) {
+  const std::optional<Options> o = read_options(args);
+  if (!o) return kExitSuccess;
+  check_output(*o);
+  const std::unique_ptr<Checkpoint> model = Checkpoint::open(o->model);
+  Report report;
+  const ConvertProgress progress = [&](std::uint64_t done, std::uint64_t total) {
+    report(done, total);
+  };
+  if (o->to == "hdf5") {
+    convert_to_hdf5(
+        *model, o->output,
+        {.dtype = wanted_dtype(*o), .source = model_name(o->model), .program = program_version()},
+        progress);
+  } else {
+    convert_to_hugging_face(*model, o->output, progress);
+  }
+  std::cout << fmt::format("{}: {} tensors, {}\n", o->output, model->tensors().size(),
+                           report.summary());
+  return kExitSuccess;
+}
+
+}  // namespace headrace

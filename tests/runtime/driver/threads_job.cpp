@@ -1,0 +1,249 @@
+#include "tests/runtime/driver/threads_job.h"
+
+#include <map>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "comm/loopback_channel.h"
+#include "kernels/thread_pool.h"
+#include "model/checkpoint/checkpoint.h"
+#include "runtime/dispatch/replica_loop.h"
+#include "runtime/pipeline/relay_stage.h"
+
+namespace headrace {
+namespace {
+
+constexpr int kMaxModelLen = 128;
+constexpr int kBlockTokens = 16;
+constexpr ChannelShape kChannel{.max_bytes = std::size_t{1} << 20, .num_buffers = 3};
+constexpr double kStallTimeout_s = 60.0;
+
+// The channels between the ranks of a job, made on first use. The two ends may be asked for by
+// different threads, so all are made before any starts.
+class Channels {
+ public:
+  enum class Kind { kStep, kResult, kWork, kReport };
+
+  void make(Kind kind, int from, int to) {
+    channels_.emplace(Key{kind, from, to}, make_loopback_channel(kChannel));
+  }
+  MessageSender* sender(Kind kind, int from, int to) { return find(kind, from, to)->sender.get(); }
+  MessageReceiver* receiver(Kind kind, int from, int to) {
+    return find(kind, from, to)->receiver.get();
+  }
+
+ private:
+  using Key = std::tuple<Kind, int, int>;
+  LoopbackChannel* find(Kind kind, int from, int to) { return &channels_.at(Key{kind, from, to}); }
+  std::map<Key, LoopbackChannel> channels_;
+};
+using Kind = Channels::Kind;
+
+// What every rank has.
+struct Rank {
+  Topology topology;
+  std::unique_ptr<Checkpoint> checkpoint;
+  std::unique_ptr<ThreadPool> pool;
+  std::unique_ptr<Ops> ops;
+  std::unique_ptr<ShardExchange> exchange;
+  std::unique_ptr<StageModel> model;
+  std::unique_ptr<StageExecutor> executor;
+
+  Coordinates at() const { return topology.coordinates(); }
+  int rank_at(int stage, int shard) const {
+    return topology.rank_of({.data = at().data, .pipeline = stage, .tensor = shard});
+  }
+};
+
+StagePart part_of(const Rank& rank) {
+  const ParallelLayout& layout = rank.topology.layout();
+  const int layers = rank.checkpoint->config().num_layers;
+  const Coordinates at = rank.at();
+  return {.begin_layer = layers * at.pipeline / layout.pipeline,
+          .end_layer = layers * (at.pipeline + 1) / layout.pipeline,
+          .embedding = rank.topology.is_first_stage(),
+          .head = rank.topology.is_last_stage(),
+          .tensor_rank = at.tensor,
+          .tensor_size = layout.tensor};
+}
+
+Rank make_rank(const ThreadsJob& job, int index, std::unique_ptr<ShardExchange> exchange) {
+  Rank rank{.topology = Topology(job.layout, index),
+            .checkpoint = Checkpoint::open(job.model),
+            .pool = make_thread_pool(1),
+            .ops = nullptr,
+            .exchange = std::move(exchange),
+            .model = nullptr,
+            .executor = nullptr};
+  rank.ops = make_cpu_ops(DType::kFloat32, *rank.pool);
+  const StagePart part = part_of(rank);
+  const StageSize size{.max_rows = job.max_rows,
+                       .max_logit_rows = 5,
+                       .max_context = kMaxModelLen,
+                       .num_blocks = job.num_blocks,
+                       .block_tokens = kBlockTokens};
+  rank.model = std::make_unique<StageModel>(
+      rank.checkpoint->config(), part, load_stage_weights(*rank.checkpoint, part, *rank.ops, {}),
+      *rank.ops, size, rank.exchange.get());
+  rank.executor =
+      std::make_unique<StageExecutor>(*rank.model, *rank.pool,
+                                      ExecutorLimits{.max_num_seqs = job.max_num_seqs,
+                                                     .max_blocks = kMaxModelLen / kBlockTokens,
+                                                     .max_logit_rows = size.max_logit_rows},
+                                      rank.exchange.get());
+  return rank;
+}
+
+std::vector<Rank> make_ranks(const ThreadsJob& job) {
+  std::vector<Rank> ranks;
+  std::vector<std::unique_ptr<ShardExchange>> ends;
+  for (int index = 0; index < job.layout.num_ranks(); ++index) {
+    const auto shard = static_cast<std::size_t>(index % job.layout.tensor);
+    if (job.layout.tensor > 1 && shard == 0) {
+      ends = make_thread_exchange(job.layout.tensor, std::size_t{1} << 20);
+    }
+    ranks.push_back(make_rank(job, index, ends.empty() ? nullptr : std::move(ends[shard])));
+  }
+  return ranks;
+}
+
+void make_channels(const std::vector<Rank>& ranks, Channels& channels) {
+  for (const Rank& rank : ranks) {
+    const int own = rank.topology.rank();
+    const Coordinates at = rank.at();
+    const ParallelLayout& layout = rank.topology.layout();
+    if (const auto next = rank.topology.downstream()) channels.make(Kind::kStep, own, *next);
+    if (at.tensor > 0) continue;
+    if (rank.topology.is_last_stage()) channels.make(Kind::kResult, own, rank.rank_at(0, 0));
+    if (!rank.topology.is_first_stage()) continue;
+    for (int shard = 1; shard < layout.tensor; ++shard) {
+      channels.make(Kind::kStep, own, rank.rank_at(0, shard));
+    }
+    if (at.data == 0) continue;
+    channels.make(Kind::kWork, 0, own);
+    channels.make(Kind::kReport, own, 0);
+  }
+}
+
+SchedulerLimits limits_of(const ThreadsJob& job, const Rank& rank) {
+  return {.num_micro_batches = job.layout.pipeline,
+          .max_num_seqs = job.max_num_seqs,
+          .max_rows = job.max_rows,
+          .num_blocks = job.num_blocks,
+          .block_tokens = kBlockTokens,
+          .max_model_len = kMaxModelLen,
+          .window = positions_read(rank.checkpoint->config()),
+          .max_plan_bytes = 0};
+}
+
+void run_relay(Rank& rank, Channels& channels, int max_rows) {
+  const int own = rank.topology.rank();
+  const bool first = rank.topology.is_first_stage();
+  const auto next = rank.topology.downstream();
+  const int head = rank.rank_at(0, 0);
+  const bool answers = !next && !first && rank.at().tensor == 0;
+  RelayStage relay(
+      *rank.executor,
+      {.upstream = channels.receiver(Kind::kStep, first ? head : *rank.topology.upstream(), own),
+       .downstream = next ? channels.sender(Kind::kStep, own, *next) : nullptr,
+       .results = answers ? channels.sender(Kind::kResult, own, head) : nullptr},
+      {.stage = rank.at().pipeline,
+       .hidden_size = rank.checkpoint->config().hidden_size,
+       .max_rows = max_rows,
+       .stall_timeout_s = kStallTimeout_s,
+       .upstream_name = "the stage before",
+       .downstream_name = "the stage after"});
+  relay.run();
+}
+
+ReplicaHead make_head(Rank& rank, Channels& channels, Scheduler& scheduler, int max_rows) {
+  const int own = rank.topology.rank();
+  const ParallelLayout& layout = rank.topology.layout();
+  HeadLinks links;
+  for (int shard = 1; shard < layout.tensor; ++shard) {
+    links.peers.push_back(channels.sender(Kind::kStep, own, rank.rank_at(0, shard)));
+  }
+  if (const auto next = rank.topology.downstream()) {
+    const int last = rank.rank_at(layout.pipeline - 1, 0);
+    links.downstream = channels.sender(Kind::kStep, own, *next);
+    links.results = channels.receiver(Kind::kResult, last, own);
+  }
+  return {scheduler, *rank.executor, std::move(links),
+          HeadSettings{.num_stages = layout.pipeline,
+                       .hidden_size = rank.checkpoint->config().hidden_size,
+                       .max_rows = max_rows,
+                       .stall_timeout_s = kStallTimeout_s,
+                       .downstream_name = "the second stage",
+                       .last_name = "the last stage"}};
+}
+
+void run_replica(const ThreadsJob& job, Rank& rank, Channels& channels) {
+  Scheduler scheduler(limits_of(job, rank));
+  ReplicaHead head = make_head(rank, channels, scheduler, job.max_rows);
+  const int own = rank.topology.rank();
+  ReplicaLoop({.work = channels.receiver(Kind::kWork, 0, own),
+               .reports = channels.sender(Kind::kReport, own, 0),
+               .name = "rank 0",
+               .stall_timeout_s = kStallTimeout_s},
+              scheduler, head)
+      .run();
+}
+
+LoopEnd run_root(const ThreadsJob& job, Rank& rank, Channels& channels) {
+  Scheduler scheduler(limits_of(job, rank));
+  ReplicaHead head = make_head(rank, channels, scheduler, job.max_rows);
+  std::vector<ReplicaLink> others;
+  for (int replica = 1; replica < job.layout.data; ++replica) {
+    const int other = rank.topology.rank_of({.data = replica, .pipeline = 0, .tensor = 0});
+    others.push_back({.work = channels.sender(Kind::kWork, 0, other),
+                      .reports = channels.receiver(Kind::kReport, other, 0),
+                      .name = "replica " + std::to_string(replica)});
+  }
+  Dispatcher dispatcher(std::move(others), {.max_outstanding = job.max_num_seqs + 2,
+                                            .stall_timeout_s = kStallTimeout_s});
+  const std::shared_ptr<const Tokenizer> tokenizer =
+      Tokenizer::load(job.tokenizer.empty() ? job.model : job.tokenizer);
+  const ModelConfig& config = rank.checkpoint->config();
+  const RequestParser parser(ParserConfig{.tokenizer = tokenizer,
+                                          .chat = {},
+                                          .max_model_len = kMaxModelLen,
+                                          .vocab_size = config.vocab_size,
+                                          .end_ids = config.eos_token_ids,
+                                          .defaults = {},
+                                          .seed = 0,
+                                          .served_model_names = {}});
+  JobStore store({.paths = {.output = job.output, .error_file = "", .journal_dir = ""},
+                  .key = {{"model", job.model, ""}}});
+  const AnswerContext context{
+      .tokenizer = tokenizer, .job_key = store.job_key(), .model = "tiny", .created = 0};
+  HostSide host(InputReader(InputOptions{.paths = {job.input}, .shard = {}}), parser, context,
+                store, {.max_outstanding = 4 * job.max_num_seqs});
+  const LoopEnd end =
+      run_job_loop({.host = host, .dispatcher = dispatcher, .scheduler = scheduler, .head = head},
+                   {.on_tick = [](double) {}, .stop_requested = job.stop_requested});
+  if (end == LoopEnd::kFinished) store.complete({});
+  return end;
+}
+
+}  // namespace
+
+LoopEnd run_threads_job(const ThreadsJob& job) {
+  std::vector<Rank> ranks = make_ranks(job);
+  Channels channels;
+  make_channels(ranks, channels);
+  std::vector<std::jthread> others;
+  for (std::size_t i = 1; i < ranks.size(); ++i) {
+    others.emplace_back([&, i] {
+      Rank& rank = ranks[i];
+      const bool is_head = rank.topology.is_first_stage() && rank.at().tensor == 0;
+      is_head ? run_replica(job, rank, channels) : run_relay(rank, channels, job.max_rows);
+    });
+  }
+  return run_root(job, ranks[0], channels);
+}
+
+}  // namespace headrace

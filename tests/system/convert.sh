@@ -1,0 +1,74 @@
+#!/bin/bash
+# A model gives the same answers from its HDF5 checkpoint as from where it was made, for one rank and for two; a damaged
+# checkpoint is refused with one line.
+. tests/system/common.sh
+
+answers() {
+  local name=$1 ranks=$2 code=0
+  generate "$ranks" "$work/$name.jsonl" --threads 1 || code=$?
+  [ "$code" = 3 ] || { cat "$work/$name.jsonl.log"; fail "$name: exit code $code instead of 3"; }
+}
+
+convert() {
+  "$headrace" convert "$@" >"$work/convert.log" 2>&1 || { cat "$work/convert.log"; fail "convert $*"; }
+}
+
+for golden in gqa_tied gguf_q4_1; do
+  source=tests/data/golden/$golden
+  [ ! -e "$source/model.gguf" ] || source=$source/model.gguf
+  convert --model "$source" --output "$work/$golden.h5"
+  model=$source answers "$golden-source" 1
+  model=$work/$golden.h5
+  answers "$golden-one" 1
+  answers "$golden-two" 2
+  "$headrace" compare "$work/$golden-source.jsonl" "$work/$golden-one.jsonl" >/dev/null ||
+    fail "$golden: other answers from the checkpoint"
+  # Of two checkpoints of other names only the model's name differs.
+  same "$work/$golden-one.jsonl" "$work/$golden-two.jsonl" "$golden on two ranks"
+  for command in "tokenize --input $work/texts.jsonl" "tokenize --chat --input $work/chats.jsonl"; do
+    echo '{"text":"Once upon a time"}' >"$work/texts.jsonl"
+    echo '{"messages":[{"role":"user","content":"Hello"}]}' >"$work/chats.jsonl"
+    $headrace $command --model "$source" >"$work/source.ids" || true
+    $headrace $command --model "$work/$golden.h5" >"$work/h5.ids" || true
+    cmp "$work/source.ids" "$work/h5.ids" || fail "$golden: $command differs"
+  done
+done
+
+# And back: the same weights under the same name of the model give the same job.
+convert --model "$work/gqa_tied.h5" --to safetensors --output "$work/gqa_tied"
+model=$work/gqa_tied answers back 1
+same "$work/gqa_tied-source.jsonl" "$work/back.jsonl" "the way back"
+
+# refused TEXT COMMAND...: exit code 2 and one line, without HDF5's own stack of errors.
+refused() {
+  local text=$1 code=0
+  shift
+  "$headrace" "$@" >"$work/out" 2>"$work/err" || code=$?
+  expect_code $code 2 "$*"
+  [ "$(wc -l <"$work/err")" = 1 ] || fail "$*: not one line: $(cat "$work/err")"
+  grep -qF -- "$text" "$work/err" || fail "$*: no \"$text\" in: $(cat "$work/err")"
+}
+
+sound=$work/gqa_tied.h5
+size=$(stat -c %s "$sound")
+head -c $((size / 2)) "$sound" >"$work/short.h5"
+refused "short.h5: is damaged or truncated" generate --model "$work/short.h5" --input "$requests" --output "$work/none.jsonl"
+refused "short.h5: is damaged or truncated" tokenize --model "$work/short.h5" --input "$work/texts.jsonl"
+refused "exists already" convert --model "$sound" --output "$work/short.h5"
+refused "is the model itself" convert --model "$sound" --output "$sound" --overwrite
+refused "has no config.json" convert --model "$work/gguf_q4_1.h5" --to safetensors --output "$work/none"
+[ ! -e "$work/none" ] && [ ! -e "$work/none.partial" ] || fail "a refused conversion leaves a directory"
+
+"$headrace" inspect --verify "$sound" >"$work/out" || fail "a sound checkpoint is not sound: $(cat "$work/out")"
+grep -q '^sound$' "$work/out" || fail "inspect does not say so"
+# Bytes all over the file: the metadata is refused, weights have a checksum, and some bytes only fill space.
+by_checksum=0
+for percent in 35 45 55 65 75 85 95; do
+  cp "$sound" "$work/flipped.h5"
+  printf '\x55' | dd of="$work/flipped.h5" bs=1 seek=$((size * percent / 100)) conv=notrunc 2>"$work/dd.log"
+  code=0
+  "$headrace" inspect --verify "$work/flipped.h5" >"$work/out" || code=$?
+  [ "$code" = 2 ] || [ "$code" = 0 ] || fail "inspect --verify ends with $code"
+  ! grep -q 'its bytes do not have the checksum' "$work/out" || by_checksum=$((by_checksum + 1))
+done
+[ "$by_checksum" -gt 2 ] || fail "only $by_checksum flipped weights were found by their checksum"
