@@ -55,6 +55,7 @@ int most_own_rows(const StageSize& size, const StagePart& part) {
 }  // namespace
 
 int positions_read(const ModelConfig& config) {
+  if (config.window >= config.max_position_embeddings) return 0;  // hides nothing
   for (int i = 0; i < config.num_layers; ++i) {
     if (!config.layer(i).windowed) return 0;
   }
