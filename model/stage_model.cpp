@@ -54,14 +54,6 @@ int most_own_rows(const StageSize& size, const StagePart& part) {
 
 }  // namespace
 
-int positions_read(const ModelConfig& config) {
-  if (config.window >= config.max_position_embeddings) return 0;  // hides nothing
-  for (int i = 0; i < config.num_layers; ++i) {
-    if (!config.layer(i).windowed) return 0;
-  }
-  return config.window + kAttentionChunk - 1;
-}
-
 AttentionShape attention_shape(const ModelConfig& config, const StagePart& part) {
   const TensorShard own = stage_shard(config, part).own;
   return {.num_heads = own.heads.size(),

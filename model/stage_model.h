@@ -120,10 +120,6 @@ std::size_t stage_workspace_bytes(const ModelConfig& config, const StagePart& pa
 std::size_t stage_block_bytes(const ModelConfig& config, const StagePart& part, const Ops& ops,
                               int block_tokens);
 
-/// Positions from a row backwards, its own included, whose keys and values some layer may read: the
-/// windows and what their first chunks hold beside them. 0: some layer reads all.
-int positions_read(const ModelConfig& config);
-
 /// The heads of the part's attention as the operators see them, in a layer that sees everything and
 /// has RoPE.
 AttentionShape attention_shape(const ModelConfig& config, const StagePart& part);

@@ -149,10 +149,11 @@ StageWeights load_stage_weights(Checkpoint& checkpoint, const StagePart& part, O
   const PartSources sources = part_sources(checkpoint.config(), part);
   Loader loader(checkpoint, ops, progress);
   StageWeights weights;
-  weights.embedding = loader.matrix(sources.embedding);
-  weights.positions = loader.matrix(sources.positions);
+  // In the order of all_sources(): others may be reading along.
   for (const LayerSources& layer : sources.layers) weights.layers.push_back(loader.layer(layer));
   weights.final_norm = loader.norm(sources.final_norm);
+  weights.embedding = loader.matrix(sources.embedding);
+  weights.positions = loader.matrix(sources.positions);
   weights.own_head = loader.matrix(sources.head);
   return weights;
 }

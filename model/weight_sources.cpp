@@ -173,8 +173,6 @@ PartSources part_sources(const ModelConfig& config, const StagePart& part) {
 
 std::vector<WeightSource> all_sources(const PartSources& sources) {
   std::vector<WeightSource> all;
-  append(sources.embedding, all);
-  append(sources.positions, all);
   for (const LayerSources& layer : sources.layers) {
     append(layer.attention_norm, all);
     append(layer.qkv, all);
@@ -188,6 +186,8 @@ std::vector<WeightSource> all_sources(const PartSources& sources) {
     append(layer.mlp_post_norm, all);
   }
   append(sources.final_norm, all);
+  append(sources.embedding, all);
+  append(sources.positions, all);
   append(sources.head, all);
   return all;
 }

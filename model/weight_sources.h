@@ -62,7 +62,8 @@ struct PartSources {
 
 PartSources part_sources(const ModelConfig& config, const StagePart& part);
 
-/// All of them, in order.
+/// All of them, in the order in which they are read: the embedding behind the layers, so that both
+/// ends of a pipeline come to it last and can share it (shared_checkpoint.h).
 std::vector<WeightSource> all_sources(const PartSources& sources);
 
 }  // namespace headrace

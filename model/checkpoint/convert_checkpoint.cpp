@@ -121,6 +121,7 @@ class TensorStream {
 };
 
 std::string stored_type_for(const TensorInfo& info, DType preferred, std::optional<DType> wanted) {
+  if (!info.as_stored) return "F32";
   const bool is_matrix = info.rows > 1;
   if (is_matrix && wanted) return *wanted == DType::kFloat32 ? "F32" : "BF16";
   const bool plain =
@@ -217,16 +218,6 @@ void write_safetensors(Checkpoint& model, const fs::path& path, const ConvertPro
   file.commit();
 }
 
-// A directory has a family's own names and layouts, of which only the canonical ones are written.
-void require_canonical_family(const ModelFile& config_file) {
-  const Family& family = family_of(JsonObject::read(config_file.path, kMaxConfigBytes));
-  if (family.hugging_face_tensors.empty()) return;
-  throw std::invalid_argument(
-      fmt::format("{}: {} has names and layouts of tensors of its own in a Hugging Face directory, "
-                  "which convert does not write; an .h5 file can be made",
-                  config_file.path.string(), family.architecture));
-}
-
 void copy_companion(const ModelFile& companion, const fs::path& directory) {
   const InputFile source(companion.path);
   std::vector<std::byte> bytes(companion.bytes);
@@ -288,7 +279,14 @@ void convert_to_hugging_face(Checkpoint& model, const fs::path& directory,
         "Hugging Face directory can be made from one, or from an .h5 file made from one",
         companions.front().path.string()));
   }
-  require_canonical_family(companions.front());
+  const Family& family = family_of(JsonObject::read(companions.front().path, kMaxConfigBytes));
+  if (!has_canonical_tensors(family)) {
+    throw std::invalid_argument(fmt::format(
+        "{}: the files of {} fuse, name or store tensors in a way that cannot be written "
+        "back; a Hugging Face directory can be made for architectures that store them "
+        "as Llama does",
+        companions.front().path.string(), family.architecture));
+  }
   PartialDirectory partial(directory);
   for (const ModelFile& companion : companions) copy_companion(companion, partial.path());
   write_safetensors(model, partial.path() / "model.safetensors", progress);

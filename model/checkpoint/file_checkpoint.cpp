@@ -53,6 +53,29 @@ void take_part(const StoredLayout& layout, const FileCheckpointParts& parts, Sto
                  static_cast<std::uint64_t>(part.rows);
 }
 
+// take(offset, count, stored) for every run of the block's rows (a vector's values): the block that
+// holds `count` of them in the file, from row `offset` of the block on.
+template <class Take>
+void for_each_stored_block(const StoredTensor& tensor, const TensorBlock& block, const Take& take) {
+  const bool is_vector = tensor.shape.size() == 1;
+  const std::int64_t begin = is_vector ? block.col_begin : block.row_begin;
+  const std::int64_t end = is_vector ? block.col_end : block.row_end;
+  for_each_run(tensor.runs, begin, end,
+               [&](std::int64_t offset, std::int64_t count, std::int64_t first) {
+                 TensorBlock stored = block;
+                 if (is_vector) {
+                   stored.col_begin = first;
+                   stored.col_end = first + count;
+                 } else if (tensor.form == StoredForm::kTransposed) {
+                   stored = {block.col_begin, block.col_end, first, first + count};
+                 } else {
+                   stored.row_begin = first;
+                   stored.row_end = first + count;
+                 }
+                 take(offset, count, stored);
+               });
+}
+
 }  // namespace
 
 void add_tensor(const StoredTensor& stored, std::span<const CanonicalName> names,
@@ -85,10 +108,12 @@ FileCheckpoint::FileCheckpoint(FileCheckpointParts parts) : parts_(std::move(par
   }
   check_tensors();
   for (const auto& [name, tensor] : by_name_) {
-    // One more than a 16-bit value needs more bits.
-    const bool shifted = tensor->form == StoredForm::kOneLess;
-    infos_.push_back({name, rows_of(*tensor), tensor->shape.back(),
-                      shifted ? "F32" : std::string(tensor->type->name), tensor->bytes});
+    infos_.push_back({.name = name,
+                      .rows = rows_of(*tensor),
+                      .cols = tensor->shape.back(),
+                      .stored_type = std::string(tensor->type->name),
+                      .stored_bytes = tensor->bytes,
+                      .as_stored = tensor->form != StoredForm::kOneLess});
   }
 }
 
@@ -147,6 +172,34 @@ DType FileCheckpoint::preferred_dtype() const {
 }
 
 void FileCheckpoint::read_block(std::string_view name, const TensorBlock& block, float* out) {
+  const StoredTensor& tensor = tensor_with(name, block);
+  if (tensor.form == StoredForm::kTransposed) {
+    read_transposed(tensor, block, out);
+  } else {
+    read_runs(tensor, block, out);
+  }
+  if (tensor.form == StoredForm::kOneLess) {
+    const std::int64_t count =
+        (block.row_end - block.row_begin) * (block.col_end - block.col_begin);
+    for (std::int64_t i = 0; i < count; ++i) out[i] += 1.0F;
+  }
+}
+
+std::uint64_t FileCheckpoint::bytes_to_read(std::string_view name, const TensorBlock& block) const {
+  const StoredTensor& tensor = tensor_with(name, block);
+  const StoredMatrix matrix = stored_matrix(tensor);
+  std::uint64_t bytes = 0;
+  for_each_stored_block(
+      tensor, block,
+      [&](std::int64_t /*offset*/, std::int64_t /*count*/, const TensorBlock& stored) {
+        bytes += TensorReader::bytes_to_read(matrix, stored);
+      });
+  return bytes;
+}
+
+// The tensor of that name, which must have the block.
+const StoredTensor& FileCheckpoint::tensor_with(std::string_view name,
+                                                const TensorBlock& block) const {
   const auto found = by_name_.find(name);
   if (found == by_name_.end()) {
     throw std::out_of_range(fmt::format("there is no tensor {}", in_quotes(name)));
@@ -160,16 +213,7 @@ void FileCheckpoint::read_block(std::string_view name, const TensorBlock& block,
         "rows [{}, {}), columns [{}, {}) of tensor {}, which has {} x {}", block.row_begin,
         block.row_end, block.col_begin, block.col_end, in_quotes(name), rows, cols));
   }
-  if (tensor.form == StoredForm::kTransposed) {
-    read_transposed(tensor, block, out);
-  } else {
-    read_runs(tensor, block, out);
-  }
-  if (tensor.form == StoredForm::kOneLess) {
-    const std::int64_t count =
-        (block.row_end - block.row_begin) * (block.col_end - block.col_begin);
-    for (std::int64_t i = 0; i < count; ++i) out[i] += 1.0F;
-  }
+  return tensor;
 }
 
 StoredMatrix FileCheckpoint::stored_matrix(const StoredTensor& tensor) const {
@@ -183,38 +227,29 @@ StoredMatrix FileCheckpoint::stored_matrix(const StoredTensor& tensor) const {
           .slice_bounds = tensor.slice_bounds};
 }
 
-// The runs of a vector are of its columns.
 void FileCheckpoint::read_runs(const StoredTensor& tensor, const TensorBlock& block, float* out) {
   const StoredMatrix matrix = stored_matrix(tensor);
-  const bool is_vector = tensor.shape.size() == 1;
-  const std::int64_t cols = is_vector ? 1 : block.col_end - block.col_begin;
-  const std::int64_t begin = is_vector ? block.col_begin : block.row_begin;
-  const std::int64_t end = is_vector ? block.col_end : block.row_end;
-  TensorBlock run = block;
-  for_each_run(tensor.runs, begin, end,
-               [&](std::int64_t offset, std::int64_t count, std::int64_t stored) {
-                 (is_vector ? run.col_begin : run.row_begin) = stored;
-                 (is_vector ? run.col_end : run.row_end) = stored + count;
-                 reader_.read(matrix, run, out + offset * cols);
-               });
+  const std::int64_t cols = tensor.shape.size() == 1 ? 1 : block.col_end - block.col_begin;
+  for_each_stored_block(
+      tensor, block, [&](std::int64_t offset, std::int64_t /*count*/, const TensorBlock& stored) {
+        reader_.read(matrix, stored, out + offset * cols);
+      });
 }
 
 void FileCheckpoint::read_transposed(const StoredTensor& tensor, const TensorBlock& block,
                                      float* out) {
   const StoredMatrix matrix = stored_matrix(tensor);
   const std::int64_t cols = block.col_end - block.col_begin;
-  for_each_run(tensor.runs, block.row_begin, block.row_end,
-               [&](std::int64_t offset, std::int64_t count, std::int64_t stored) {
-                 columns_.resize(static_cast<std::size_t>(count * cols));
-                 reader_.read(matrix, {block.col_begin, block.col_end, stored, stored + count},
-                              columns_.data());
-                 for (std::int64_t r = 0; r < count; ++r) {
-                   for (std::int64_t c = 0; c < cols; ++c) {
-                     out[(offset + r) * cols + c] =
-                         columns_[static_cast<std::size_t>(c * count + r)];
-                   }
-                 }
-               });
+  for_each_stored_block(
+      tensor, block, [&](std::int64_t offset, std::int64_t count, const TensorBlock& stored) {
+        columns_.resize(static_cast<std::size_t>(count * cols));
+        reader_.read(matrix, stored, columns_.data());
+        for (std::int64_t r = 0; r < count; ++r) {
+          for (std::int64_t c = 0; c < cols; ++c) {
+            out[(offset + r) * cols + c] = columns_[static_cast<std::size_t>(c * count + r)];
+          }
+        }
+      });
 }
 
 std::string FileCheckpoint::fingerprint() const {

@@ -67,6 +67,7 @@ class FileCheckpoint : public Checkpoint {
   bool has(std::string_view name) const override { return by_name_.contains(name); }
   DType preferred_dtype() const override;
   void read_block(std::string_view name, const TensorBlock& block, float* out) override;
+  std::uint64_t bytes_to_read(std::string_view name, const TensorBlock& block) const override;
   std::string fingerprint() const override;
   std::string format() const override;
   std::vector<std::string> damaged_tensors() override;
@@ -75,6 +76,7 @@ class FileCheckpoint : public Checkpoint {
 
  private:
   void check_tensors() const;
+  const StoredTensor& tensor_with(std::string_view name, const TensorBlock& block) const;
   void check_tensor(const StoredTensor& tensor, const std::vector<std::int64_t>& expected) const;
   void read_transposed(const StoredTensor& tensor, const TensorBlock& block, float* out);
   void read_runs(const StoredTensor& tensor, const TensorBlock& block, float* out);

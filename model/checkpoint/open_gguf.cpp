@@ -72,28 +72,6 @@ void read_divisors(const GgufFile& gguf, const GgufTensor& tensor, const RopeCon
   if (!sound) fail(gguf, tensor, "holds a number that is not above 0");
 }
 
-// A tensor that is a list of divisors becomes one in the configuration.
-void take_divisors(const GgufFile& gguf, const GgufTensor& tensor, ModelConfig& config) {
-  RopeConfig& rope = config.rope;
-  std::vector<float>* divisors = divisors_of(tensor.name, rope);
-  if (divisors == nullptr) return;
-  const bool is_long = rope.scaling == RopeConfig::Scaling::kLong;
-  if (is_long == (divisors == &rope.frequency_divisors)) {
-    fail(gguf, tensor, fmt::format("has no place in this {}", config.architecture));
-  }
-  if (rope.scaling == RopeConfig::Scaling::kYarn) fail(gguf, tensor, "cannot go with yarn scaling");
-  const InputFile file(gguf.files()[static_cast<std::size_t>(tensor.file)]);
-  read_divisors(gguf, tensor, rope, file, *divisors);
-}
-
-void require_long_divisors(const GgufFile& gguf, const RopeConfig& rope) {
-  if (rope.scaling != RopeConfig::Scaling::kLong) return;
-  if (!rope.long_divisors.empty() && !rope.short_divisors.empty()) return;
-  throw std::invalid_argument(fmt::format("{}: tensors {} and {} are needed, both",
-                                          gguf.files().front().string(), kGgufLongDivisors,
-                                          kGgufShortDivisors));
-}
-
 // The headers of all files: metadata and tensor tables.
 std::vector<ModelFile> header_parts(const GgufFile& gguf, const std::vector<InputFile>& files) {
   std::vector<ModelFile> parts;
@@ -112,12 +90,42 @@ void add_extent(const GgufTensor& tensor, ModelFile& file) {
             [](const FileExtent& a, const FileExtent& b) { return a.begin < b.begin; });
 }
 
+bool is_divisors(std::string_view name) {
+  RopeConfig none;
+  return divisors_of(name, none) != nullptr;
+}
+
+// Takes a list of divisors into the configuration.
+void take_divisors(const GgufFile& gguf, const GgufTensor& tensor, ModelConfig& config) {
+  RopeConfig& rope = config.rope;
+  std::vector<float>* divisors = divisors_of(tensor.name, rope);
+  const bool is_long = rope.scaling == RopeConfig::Scaling::kLong;
+  if (is_long == (divisors == &rope.frequency_divisors)) {
+    fail(gguf, tensor, fmt::format("has no place in this {}", config.architecture));
+  }
+  if (rope.scaling == RopeConfig::Scaling::kYarn) fail(gguf, tensor, "cannot go with yarn scaling");
+  const InputFile file(gguf.files()[static_cast<std::size_t>(tensor.file)]);
+  read_divisors(gguf, tensor, rope, file, *divisors);
+}
+
+void require_long_divisors(const RopeConfig& rope, const std::filesystem::path& path) {
+  if (rope.scaling != RopeConfig::Scaling::kLong) return;
+  if (!rope.long_divisors.empty() && !rope.short_divisors.empty()) return;
+  throw std::invalid_argument(fmt::format("{}: tensors {} and {} are needed, both", path.string(),
+                                          kGgufLongDivisors, kGgufShortDivisors));
+}
+
 }  // namespace
 
 ModelConfig gguf_model_config(const GgufFile& gguf) {
-  ModelConfig config = family_of(gguf).from_gguf(gguf);
-  for (const GgufTensor& tensor : gguf.tensors()) take_divisors(gguf, tensor, config);
-  require_long_divisors(gguf, config.rope);
+  const Family& family = family_of(gguf);
+  ModelConfig config = family.from_gguf(gguf);
+  for (const GgufTensor& tensor : gguf.tensors()) {
+    if (is_divisors(tensor.name) && !ignores(family, tensor.name)) {
+      take_divisors(gguf, tensor, config);
+    }
+  }
+  require_long_divisors(config.rope, gguf.files().front());
   return config;
 }
 
@@ -134,7 +142,7 @@ std::unique_ptr<Checkpoint> open_gguf(const std::filesystem::path& path) {
   parts.companions = header_parts(gguf, parts.files);
   for (const GgufTensor& tensor : gguf.tensors()) {
     if (ignores(family, tensor.name)) continue;
-    if (divisors_of(tensor.name, parts.config.rope) != nullptr) {
+    if (is_divisors(tensor.name)) {
       add_extent(tensor, parts.companions[static_cast<std::size_t>(tensor.file)]);
     } else {
       add_stored_tensor(gguf, tensor, family, parts);

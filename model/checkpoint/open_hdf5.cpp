@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <span>
 #include <stdexcept>
 #include <utility>
 
@@ -96,13 +95,13 @@ std::unique_ptr<Checkpoint> open_hdf5(const fs::path& path) {
   parts.format = "hdf5";
   parts.types = "F32, F16, BF16";
   parts.companions = companions(path, contents);
-  for (const Hdf5Tensor& tensor : contents.tensors) {
-    const CanonicalName name{tensor.name, {}};  // what a family does in its own files is undone
-    add_tensor(stored_tensor(tensor), std::span(&name, 1), parts);
-  }
   parts.config_text = manifest(contents);
   parts.files.emplace_back(path);
   parts.header_bytes = {0};
+  for (const Hdf5Tensor& tensor : contents.tensors) {
+    const CanonicalName whole{.name = tensor.name, .layout = {}};
+    add_tensor(stored_tensor(tensor), std::span(&whole, 1), parts);
+  }
   read_configuration(path, parts);
   return std::make_unique<FileCheckpoint>(std::move(parts));
 }

@@ -37,6 +37,9 @@ class TensorReader {
   /// one to the last. Throws what InputFile::read throws.
   void read(const StoredMatrix& matrix, const TensorBlock& block, float* out);
 
+  /// How many bytes read() takes from the file.
+  static std::uint64_t bytes_to_read(const StoredMatrix& matrix, const TensorBlock& block);
+
  private:
   /// The wanted part of a row.
   struct RowPiece {

@@ -146,4 +146,8 @@ bool ignores(const Family& family, std::string_view stored) {
   return family.ignores_tensor != nullptr && family.ignores_tensor(stored);
 }
 
+bool has_canonical_tensors(const Family& family) {
+  return family.hugging_face_tensors.empty() && family.hugging_face_prefix.empty();
+}
+
 }  // namespace headrace

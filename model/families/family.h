@@ -66,6 +66,10 @@ std::vector<CanonicalName> hugging_face_names(const Family& family, std::string_
 /// Empty for a name that neither the family's table nor the shared one has.
 std::vector<CanonicalName> gguf_names(const Family& family, std::string_view stored);
 
+/// Whether a directory of the family holds the canonical tensors, under their names and as they
+/// are.
+bool has_canonical_tensors(const Family& family);
+
 /// Whether the family ignores the tensor.
 bool ignores(const Family& family, std::string_view stored);
 

@@ -101,11 +101,36 @@ std::vector<TokenType> read_types(const Metadata& metadata, std::size_t num_toke
   return types;
 }
 
+// Gemma's files differ in two points from others of SentencePiece's: tokens of spaces are spelled
+// with real spaces, and it is the order of the tokens, not their score, that ranks merges.
+// transformers goes by these architectures as well.
+bool is_gemma(const Metadata& metadata) {
+  const std::string* name = metadata.file().string("general.architecture");
+  return name != nullptr && (*name == "gemma" || *name == "gemma2" || *name == "gemma3");
+}
+
+std::string respelled(const std::string& token) {
+  std::string text;
+  for (const char c : token) {
+    if (c != ' ') return token;
+    text += kMetaspace;
+  }
+  return text;
+}
+
+/// Of a respelled token.
+bool is_spaces(std::string_view text) {
+  while (text.starts_with(kMetaspace)) text.remove_prefix(kMetaspace.size());
+  return text.empty();
+}
+
 RawVocabulary read_vocabulary(const Metadata& metadata) {
+  const bool gemma = is_gemma(metadata);
   RawVocabulary raw;
   raw.is_list = true;
   for (const std::string& token : metadata.strings("tokens")) {
-    raw.add(token, static_cast<std::int64_t>(raw.entries.size()));
+    const auto id = static_cast<std::int64_t>(raw.entries.size());
+    raw.add(gemma ? respelled(token) : token, id);
   }
   if (raw.entries.empty()) metadata.fail(fmt::format("{}tokens is empty", kPrefix));
   return raw;
@@ -113,11 +138,12 @@ RawVocabulary read_vocabulary(const Metadata& metadata) {
 
 // The best score of the whole first, then the longest left part, as converters to tokenizer.json
 // order them.
-MergeTable scored_merges(const Vocabulary& vocabulary, const std::vector<double>& scores) {
+MergeTable scored_merges(const Vocabulary& vocabulary, const RawVocabulary& raw) {
   std::vector<TokenSplit> splits = token_splits(
       vocabulary, std::vector<bool>(static_cast<std::size_t>(vocabulary.size()), true));
-  const auto order = [&scores](const TokenSplit& s) {
-    return std::tuple(scores[static_cast<std::size_t>(s.joined)], s.left_chars, s.right_chars);
+  const auto order = [&raw](const TokenSplit& s) {
+    return std::tuple(raw.entries[static_cast<std::size_t>(s.joined)].score, s.left_chars,
+                      s.right_chars);
   };
   std::stable_sort(
       splits.begin(), splits.end(),
@@ -188,17 +214,7 @@ class Reader {
   }
 
   void read_sentencepiece() {
-    const auto* scores = metadata_.file().numbers(Metadata::full("scores"));
-    if (metadata_.require(scores, "scores").size() != raw_.entries.size()) {
-      metadata_.fail(fmt::format("{}scores has {} entries for {} tokens", kPrefix, scores->size(),
-                                 raw_.entries.size()));
-    }
-    for (std::size_t i = 0; i < scores->size(); ++i) {
-      if (!std::isfinite((*scores)[i])) {
-        metadata_.fail(fmt::format("{}scores, entry {}: accepted: a finite number", kPrefix, i));
-      }
-      raw_.entries[i].score = (*scores)[i];
-    }
+    read_scores();
     describe_sentencepiece(metadata_.boolean_or("add_space_prefix", true));
     add_bos_ = true;
     parse_description();
@@ -208,7 +224,22 @@ class Reader {
     const auto unk = metadata_.token_id("unknown_token_id", raw_.entries.size());
     if (unk) options.unk_token = std::string(parts_.vocabulary->token(*unk));
     parts_.model = std::make_unique<BpeModel>(
-        parts_.vocabulary, scored_merges(*parts_.vocabulary, *scores), std::move(options));
+        parts_.vocabulary, scored_merges(*parts_.vocabulary, raw_), std::move(options));
+  }
+
+  void read_scores() {
+    const auto* scores = metadata_.file().numbers(Metadata::full("scores"));
+    if (metadata_.require(scores, "scores").size() != raw_.entries.size()) {
+      metadata_.fail(fmt::format("{}scores has {} entries for {} tokens", kPrefix, scores->size(),
+                                 raw_.entries.size()));
+    }
+    const bool by_position = is_gemma(metadata_);
+    for (std::size_t i = 0; i < scores->size(); ++i) {
+      if (!std::isfinite((*scores)[i])) {
+        metadata_.fail(fmt::format("{}scores, entry {}: accepted: a finite number", kPrefix, i));
+      }
+      raw_.entries[i].score = by_position ? -static_cast<double>(i) : (*scores)[i];
+    }
   }
 
   // The whole text is one word with its spaces written as U+2581; one such space comes first.
@@ -267,11 +298,13 @@ class Reader {
         types_[static_cast<std::size_t>(parts_.vocabulary->find_or(text, 0))] = TokenType::kControl;
       }
     }
+    const bool gemma = is_gemma(metadata_);
     for (const RawVocabulary::Entry& entry : raw_.entries) {
       const TokenType type = types_[static_cast<std::size_t>(entry.id)];
       const bool special = type == TokenType::kControl || type == TokenType::kUnknown;
       if (!special && type != TokenType::kUserDefined) continue;
       const std::string_view text = raw_.token(entry);
+      if (!special && gemma && is_spaces(text)) continue;  // the model makes them
       if (text.empty() || parts_.vocabulary->find_or(text, -1) != entry.id) continue;
       AddedToken token;
       token.id = static_cast<TokenId>(entry.id);

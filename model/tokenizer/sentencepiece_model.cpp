@@ -100,7 +100,7 @@ class Reader {
 
   void check_ids() {
     const auto size = static_cast<std::int64_t>(model_.types.size());
-    if (size == 0) fail("has no pieces");
+    if (size == 0) fail("no pieces (tiktoken's file of the same name is not read)");
     if (model_.unk_id < 0 || model_.unk_id >= size) {
       fail(fmt::format("unk_id is {}; accepted: 0 to {}", model_.unk_id, size - 1));
     }

@@ -63,11 +63,19 @@ class BoundedBuilder final : public nlohmann::json_sax<Json> {
 
   template <typename Value>
   bool put(Value&& value) {
+    if (!count()) return false;
     place(std::forward<Value>(value));
     return true;
   }
 
+  bool count() {
+    if (++num_values_ <= kMaxJsonValues) return true;
+    problem_ = fmt::format("JSON of more than {} values", kMaxJsonValues);
+    return false;
+  }
+
   bool open(Json&& container) {
+    if (!count()) return false;
     if (open_.size() == static_cast<std::size_t>(kMaxJsonDepth)) {
       problem_ = fmt::format("JSON nested deeper than {} levels", kMaxJsonDepth);
       return false;
@@ -86,6 +94,7 @@ class BoundedBuilder final : public nlohmann::json_sax<Json> {
   Json& root_;
   std::vector<Json*> open_;
   std::vector<int> num_members_;  // of each open container, repeated keys included
+  std::int64_t num_values_ = 0;
   Json* member_ = nullptr;
   std::string problem_;
 };

@@ -319,7 +319,7 @@ class CustomIdFinder final : public nlohmann::json_sax<Json> {
       wanted_ = false;
       id_ = std::move(text);
     }
-    return true;
+    return ++num_values_ <= kMaxJsonValues;
   }
   bool binary(binary_t&) override { return false; }
   bool key(string_t& name) override {
@@ -340,10 +340,10 @@ class CustomIdFinder final : public nlohmann::json_sax<Json> {
   bool value() {
     if (wanted_) id_.reset();
     wanted_ = false;
-    return true;
+    return ++num_values_ <= kMaxJsonValues;
   }
   bool open() {
-    value();
+    if (!value()) return false;
     num_members_.push_back(0);
     return num_members_.size() <= static_cast<std::size_t>(kMaxJsonDepth);
   }
@@ -353,6 +353,7 @@ class CustomIdFinder final : public nlohmann::json_sax<Json> {
   }
 
   std::vector<int> num_members_;  // of each open container
+  std::int64_t num_values_ = 0;
   bool wanted_ = false;
   std::optional<std::string> id_;
 };

@@ -2,7 +2,6 @@
 // one, against what Hugging Face transformers computed in float32.
 #include <fstream>
 
-#include "tests/golden/golden_models.h"
 #include "tests/golden/whole_model.h"
 
 namespace headrace {
@@ -11,18 +10,18 @@ namespace {
 using namespace golden;  // NOLINT(google-build-using-namespace): the helpers of this folder
 using nlohmann::json;
 
-const std::filesystem::path kFamilies = "tests/data/golden_families";
+const std::filesystem::path kGoldens = "tests/data/golden_families";
 
 json expected_of(const std::string& name) {
-  return json::parse(std::ifstream(kFamilies / name / "expected.json"));
+  return json::parse(std::ifstream(kGoldens / name / "expected.json"));
 }
 
 class Family : public testing::TestWithParam<std::string> {
  protected:
-  std::filesystem::path path() const { return model_in(kFamilies / GetParam()); }
+  std::filesystem::path path() const { return model_path(kGoldens / GetParam()); }
 };
 
-INSTANTIATE_TEST_SUITE_P(Models, Family, testing::ValuesIn(golden_names(kFamilies)),
+INSTANTIATE_TEST_SUITE_P(Models, Family, testing::ValuesIn(golden_names(kGoldens)),
                          [](const auto& golden) { return golden.param; });
 
 TEST_P(Family, LogProbabilitiesAndGreedyTokensAreThoseOfTransformers) {
@@ -56,7 +55,7 @@ TEST_P(Family, NoCutChangesABit) {
 }
 
 TEST(Families, NormsOverAllHeadsNeedAllHeadsOnOneRank) {
-  const ModelConfig config = Checkpoint::open(kFamilies / "olmo2")->config();
+  const ModelConfig config = Checkpoint::open(kGoldens / "olmo2")->config();
   EXPECT_NO_THROW(require_tensor_parallel(config, 1));
   try {
     require_tensor_parallel(config, 2);

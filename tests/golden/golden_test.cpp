@@ -3,7 +3,6 @@
 // tie.
 #include <fstream>
 
-#include "tests/golden/golden_models.h"
 #include "tests/golden/whole_model.h"
 
 namespace headrace {
@@ -12,19 +11,21 @@ namespace {
 using namespace golden;  // NOLINT(google-build-using-namespace): the helpers of this folder
 using nlohmann::json;
 
+const std::filesystem::path kGoldens = "tests/data/golden";
+
 class Golden : public testing::TestWithParam<std::tuple<std::string, Cut>> {};
 
 TEST_P(Golden, LogProbabilitiesAndGreedyTokensAreThoseOfTransformers) {
   const auto& [name, cut] = GetParam();
   const json expected = json::parse(std::ifstream(kGoldens / name / "expected.json"));
   for (const json& prompt : expected.at("prompts")) {
-    WholeModel model(model_path(name), cut);
+    WholeModel model(model_path(kGoldens / name), cut);
     expect_prompt(model, prompt);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Golden,
-                         testing::Combine(testing::ValuesIn(golden_names()),
+                         testing::Combine(testing::ValuesIn(golden_names(kGoldens)),
                                           testing::Values(kPlain, kFast)),
                          [](const auto& golden) {
                            return std::get<0>(golden.param) + "_" + std::get<1>(golden.param).name;
@@ -34,7 +35,7 @@ INSTANTIATE_TEST_SUITE_P(Models, Golden,
 // whose table both ends need.
 TEST(StageWeights, ProgressCountsUpToTheStoredBytesOfThePart) {
   for (const std::string name : {"gqa_tied", "gguf_q4_1"}) {
-    const std::unique_ptr<Checkpoint> checkpoint = Checkpoint::open(model_path(name));
+    const std::unique_ptr<Checkpoint> checkpoint = Checkpoint::open(model_path(kGoldens / name));
     const std::unique_ptr<Ops> ops = make_reference_ops(DType::kFloat32);
     const int layers = checkpoint->config().num_layers;
     for (const StagePart& part :
@@ -64,12 +65,14 @@ TEST(Cuts, NoCutChangesABit) {
     const json expected = json::parse(std::ifstream(kGoldens / name / "expected.json"));
     const auto ids = expected.at("prompts").back().at("ids").get<std::vector<TokenId>>();
     ASSERT_GT(ids.size(), 64U);
-    const std::unique_ptr<Checkpoint> checkpoint = Checkpoint::open(model_path(name));
+    const std::unique_ptr<Checkpoint> checkpoint = Checkpoint::open(model_path(kGoldens / name));
     const int most = max_tensor_parallel_size(sharded_sizes(checkpoint->config()));
-    const std::vector<std::vector<float>> plain = WholeModel(model_path(name), kFast).extend(ids);
+    const std::vector<std::vector<float>> plain =
+        WholeModel(model_path(kGoldens / name), kFast).extend(ids);
     for (const Cut& cut : cuts) {
       if (cut.tensor > most) continue;
-      EXPECT_EQ(WholeModel(model_path(name), cut).extend(ids), plain) << name << ", " << cut.name;
+      EXPECT_EQ(WholeModel(model_path(kGoldens / name), cut).extend(ids), plain)
+          << name << ", " << cut.name;
     }
   }
 }

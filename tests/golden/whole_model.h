@@ -25,6 +25,21 @@ namespace headrace::golden {
 inline constexpr float kTolerance = 1e-3F;
 inline constexpr int kBlockTokens = 16;
 
+/// The goldens in a folder.
+inline std::vector<std::string> golden_names(const std::filesystem::path& goldens) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(goldens)) {
+    if (entry.is_directory()) names.push_back(entry.path().filename());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// What to open: a directory, or the GGUF file in it.
+inline std::filesystem::path model_path(const std::filesystem::path& folder) {
+  return std::filesystem::exists(folder / "model.gguf") ? folder / "model.gguf" : folder;
+}
+
 inline constexpr int kRest = -1;
 
 // How the work is cut; no cut may change a bit.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Trains small SentencePiece models and writes what transformers' AutoTokenizer makes of directories that
-have only tokenizer.model, for tokenizer_golden_test.
+have only tokenizer.model, and of a Gemma GGUF file, for tokenizer_golden_test.
 
 usage: make_sentencepiece_goldens.py OUTPUT_DIRECTORY     (needs what make_goldens.py needs)
 
@@ -12,13 +12,15 @@ import pathlib
 import sys
 import tempfile
 
+import gguf
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2 as pb
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer
+from transformers.integrations.gguf import gguf_tokenizer_mapping
 
 from golden_texts import CORPUS
-from make_goldens import dump, expected
+from make_goldens import close, dump, expected, template
 
 RULES = [("41", "61"), ("C4", "61 65"), ("65 301", "65"), ("FF21", "41"), ("3000", "20"), ("9", "20"),
          ("FB01", "66 69"), ("200B", ""), ("304B 3099", "304C"), ("2026", "2E 2E 2E")]
@@ -112,6 +114,27 @@ def spm_own_unigram():
     return model, {"tokenizer_config.json": config, "config.json": {"model_type": "none"}}
 
 
+def gemma_gguf(path, seed):
+    """The same as GGUF: tokens of spaces have real spaces there, and the scores do not rank."""
+    model, _ = spm_gemma()
+    pieces = pb.ModelProto.FromString(model).pieces
+    writer = gguf.GGUFWriter(path, "gemma3")
+    writer.add_tokenizer_model("llama")
+    writer.add_tokenizer_pre("default")
+    writer.add_token_list([p.piece.replace("▁", " ") if not p.piece.strip("▁") else p.piece for p in pieces])
+    writer.add_token_scores([-1000.0 if p.type != 1 else -float(i * 7919 % 101) for i, p in enumerate(pieces)])
+    writer.add_token_types([p.type for p in pieces])
+    for add, token_id in ((writer.add_pad_token_id, 0), (writer.add_eos_token_id, 1), (writer.add_bos_token_id, 2),
+                          (writer.add_unk_token_id, 3)):
+        add(token_id)
+    writer.add_add_space_prefix(False)
+    close(writer)
+    architecture, parts, _ = gguf_tokenizer_mapping.get_gguf_tokenizer(str(path))
+    tokenizer, _ = gguf_tokenizer_mapping.convert_gguf_tokenizer(architecture, parts)
+    tokenizer.post_processor = template(tokenizer, "<bos> $A")
+    return expected(tokenizer, seed)
+
+
 def main():
     output = pathlib.Path(sys.argv[1])
     cases = [spm_llama, spm_llama_legacy, spm_llama_plain, spm_llama_no_prefix, spm_gemma, spm_own_bpe, spm_own_unigram]
@@ -126,6 +149,9 @@ def main():
         backend = tokenizer.backend_tokenizer.to_str()
         dump(folder / "expected.json", expected(Tokenizer.from_str(backend), 200 + seed))
         print(make.__name__, type(tokenizer).__name__, size_of(model))
+    folder = output / "gemma_gguf"
+    folder.mkdir(exist_ok=True)
+    dump(folder / "expected.json", gemma_gguf(output / "gemma.gguf", 300))
 
 
 if __name__ == "__main__":

@@ -155,7 +155,7 @@ TEST_F(SentencePiece, OtherClassesAreNamed) {
 TEST_F(SentencePiece, WhatIsNoModelIsNamedWithItsPlace) {
   const std::string name = "tokenizer.model";
   expect_refused("", {name, "no pieces"});
-  expect_refused("IQ== 0\nIg== 1\n", {name});  // the other tokenizer.model, tiktoken's
+  expect_refused("IQ== 0\nIg== 1\n", {name, "tiktoken"});  // the other tokenizer.model
   expect_refused(R"({"model": {}})", {name});
   expect_refused(text(2, number(3, kBpe)), {name, "no pieces"});
   expect_refused(piece("", 0, 2), {name, "piece 0", "no text"});

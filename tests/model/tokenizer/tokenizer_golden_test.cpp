@@ -129,6 +129,7 @@ std::vector<Golden> goldens() {
                            "tekken", "gpt2", "sentencepiece"}) {
     goldens.push_back({.tokenizer = std::string(name) + ".gguf", .expected = name});
   }
+  goldens.push_back({.tokenizer = "gemma.gguf", .expected = "gemma_gguf"});
   return goldens;
 }
 

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <random>
 #include <stdexcept>
 
 #include <nlohmann/json.hpp>
@@ -496,6 +495,14 @@ TEST(RequestParser, NestingAndMembersAreBounded) {
   EXPECT_EQ(error(many + "}").message, "an object with more than 8192 members");
 }
 
+TEST(RequestParser, ValuesBeyondAnyRequestAreRefused) {
+  std::string line = R"({"custom_id":"a","prompt":[)";
+  for (std::int64_t i = 0; i < kMaxJsonValues; ++i) line += "0,";
+  line += "0]}";
+  EXPECT_EQ(error(line).message, "JSON of more than 8388608 values");
+  EXPECT_EQ(peek_custom_id(line), parse(line).custom_id);
+}
+
 TEST(RequestParser, OfRepeatedKeysTheLastCounts) {
   EXPECT_EQ(request(R"({"prompt":"a","n":2,"n":3})").n, 3);
   EXPECT_EQ(parse(R"({"custom_id":"a","prompt":"a","custom_id":"b"})").custom_id, "b");
@@ -504,7 +511,9 @@ TEST(RequestParser, OfRepeatedKeysTheLastCounts) {
 TEST(RequestParser, TooLongLineIsAnErrorOfItsOwn) {
   InputLine line;
   line.too_long = true;
-  EXPECT_EQ(std::get<LineError>(RequestParser(config()).parse(line).result).code, "line_too_long");
+  const LineError refusal = std::get<LineError>(RequestParser(config()).parse(line).result);
+  EXPECT_EQ(refusal.code, "line_too_long");
+  EXPECT_NE(refusal.message.find("64 MiB"), std::string::npos) << refusal.message;
 }
 
 TEST(RequestParser, ManyChoicesAreRefusedBeforeTheyCostAnything) {
@@ -512,50 +521,6 @@ TEST(RequestParser, ManyChoicesAreRefusedBeforeTheyCostAnything) {
   for (int i = 1; i < 2000; ++i) prompts += ",\"a\"";
   EXPECT_EQ(error("{\"n\":1000,\"prompt\":[" + prompts + "]}").code, "invalid_request");
   EXPECT_EQ(request("{\"n\":8,\"prompt\":[" + prompts + "]}").num_choices(), 16000);
-}
-
-const std::vector<std::string>& seeds() {
-  static const std::vector<std::string> kSeeds = {
-      R"({"custom_id":"a\u00e9","method":"POST","url":"/v1/chat/completions","body":{"messages":[{"role":"user","content":[{"type":"text","text":"\ud83d\ude00"}]}],"max_tokens":5,"logprobs":true,"top_logprobs":2,"tools":[{"a":1}],"seed":7}})",
-      R"({"custom_id":"b","prompt":[[97,98],"xyz"],"n":2,"stop":["a","b"],"logit_bias":{"97":1.5},"temperature":0.7,"echo":true,"stop_token_ids":[3]})",
-      R"({"custom_id":null,"prompt":"text","min_p":0.1,"custom_id":"c","response_format":{"type":"text"}})"};
-  return kSeeds;
-}
-
-// Whatever a line holds: an answerable request or an error in UTF-8, the same custom_id from both
-// readers, no crash.
-TEST(RequestParser, MutatedLinesNeverBreakIt) {
-  const RequestParser parser(config());
-  std::mt19937 random(2024);
-  const std::string alphabet = "{}[]\",:0123456789.eE+-truefalsn\\u \xC3\xA9\xFF";
-  for (int i = 0; i < 20000; ++i) {
-    InputLine line;
-    line.number = 1;
-    line.text = seeds()[random() % seeds().size()];
-    const int num_edits = 1 + static_cast<int>(random() % 4);
-    for (int k = 0; k < num_edits; ++k) {
-      const std::size_t at = random() % line.text.size();
-      const char c = alphabet[random() % alphabet.size()];
-      switch (random() % 3) {
-        case 0:
-          line.text[at] = c;
-          break;
-        case 1:
-          line.text.insert(at, 1, c);
-          break;
-        default:
-          line.text.erase(at, 1 + random() % 3);
-          break;
-      }
-    }
-    const ParsedLine parsed = parser.parse(line);
-    ASSERT_EQ(parsed.custom_id, peek_custom_id(line.text)) << line.text;
-    if (const auto* error = std::get_if<LineError>(&parsed.result)) {
-      ASSERT_NO_THROW(nlohmann::json(error->message).dump()) << line.text;
-    } else {
-      ASSERT_GT(std::get<Request>(parsed.result).num_choices(), 0);
-    }
-  }
 }
 
 }  // namespace
