@@ -79,6 +79,10 @@ struct RowParts {
 /// without it (numeric.h).
 enum class Activation : std::uint8_t { kSilu, kGeluTanh, kGeluErf };
 
+/// Keys between two rescalings of attention's online soft-max. A row reads whole chunks, from the
+/// one in which its window begins.
+inline constexpr int kAttentionChunk = 64;
+
 /// One layer's part of the paged KV cache. The bytes of a block are the backend's business.
 struct KvLayer {
   std::byte* data = nullptr;    // num_blocks * block_bytes
@@ -131,7 +135,8 @@ class Ops {
   /// weights [parts.width].
   virtual void norm_parts(TensorView inout, const RowParts& parts, const Norm& norm) = 0;
 
-  /// out compute type [rows, h] = x float32 [rows, h], rounded.
+  /// out compute type [rows, h] = x float32 [rows, h], rounded; x holds no denormals, like all that
+  /// operators give.
   virtual void convert(TensorView out, ConstTensorView x) = 0;
 
   /// out float32 [m, n] = x [m, k] (compute type) times w's transpose, plus bias (n floats, or

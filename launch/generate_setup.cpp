@@ -186,7 +186,7 @@ SchedulerLimits RankSetup::scheduler_limits(const GenerateOptions& options) cons
           .num_blocks = size.num_blocks,
           .block_tokens = size.block_tokens,
           .max_model_len = max_model_len,
-          .window = checkpoint->config().common_window(),
+          .window = checkpoint->config().positions_read(),
           .max_plan_bytes = max_plan_bytes};
 }
 

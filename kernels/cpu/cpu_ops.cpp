@@ -28,7 +28,7 @@ constexpr std::int64_t kElementsPerTask = 16384;
 constexpr std::int64_t kProductsPerTask = 500'000;
 
 // Keys of a chunk of the online soft-max; tiles of attention never cross a multiple of it.
-constexpr std::int32_t kChunk = 64;
+constexpr std::int32_t kChunk = kAttentionChunk;
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;

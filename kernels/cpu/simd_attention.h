@@ -13,7 +13,7 @@
 namespace headrace {
 namespace {
 
-inline constexpr int kChunk = 64;
+inline constexpr int kChunk = kAttentionChunk;
 inline constexpr int kMaxTileRows = 16;
 
 // What a tile carries from chunk to chunk. `operands` holds the queries, `weights` first the scores

@@ -12,7 +12,7 @@
 namespace headrace {
 namespace {
 
-constexpr int kChunk = 64;  // keys between two rescalings of the online soft-max
+constexpr int kChunk = kAttentionChunk;
 
 }  // namespace
 

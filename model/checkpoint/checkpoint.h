@@ -22,7 +22,7 @@ struct TensorInfo {
   std::string name;
   std::int64_t rows = 0;  // 1 for a vector
   std::int64_t cols = 0;
-  std::string stored_type;  // "F32", "BF16", "F16", "Q8_0", "Q4_1", ...
+  std::string stored_type;  // "F32", "BF16", "F16", "Q8_0", "Q4_1", ...; keeps every value
   std::uint64_t stored_bytes = 0;
   bool as_stored = true;  // values are those of the file, not computed from them
 };

@@ -30,7 +30,8 @@ void convert_to_hdf5(Checkpoint& model, const std::filesystem::path& path,
 
 /// Writes a Hugging Face directory, which must not exist yet, at once or not at all: the files that
 /// the model came with and one model.safetensors. Throws std::invalid_argument for a model that has
-/// no config.json, since none could be made that says all that GGUF metadata do.
+/// no config.json, since none could be made that says all that GGUF metadata do, and for a family
+/// whose directories have other names or layouts than the canonical ones.
 void convert_to_hugging_face(Checkpoint& model, const std::filesystem::path& directory,
                              const ConvertProgress& progress);
 

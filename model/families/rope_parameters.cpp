@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -94,6 +95,11 @@ void read_long(const JsonObject& parameters, int max_position_embeddings, RopeCo
   rope.long_divisors = pair_divisors(parameters, "long_factor", rope.rotary_dim / 2);
   rope.short_divisors = pair_divisors(parameters, "short_factor", rope.rotary_dim / 2);
   const double original = rope.original_max_position_embeddings;
+  if (original <= 1.0) {
+    throw std::invalid_argument(parameters.source() +
+                                ": original_max_position_embeddings is 1; a long RoPE needs a "
+                                "context above 1");
+  }
   rope.factor = positive(parameters, "factor")
                     .value_or(static_cast<double>(max_position_embeddings) / original);
   rope.attention_factor =

@@ -54,6 +54,19 @@ TEST_P(Family, NoCutChangesABit) {
   }
 }
 
+TEST(Families, NormsOverAllHeadsNeedAllHeadsOnOneRank) {
+  const ModelConfig config = Checkpoint::open(kGoldens / "olmo2")->config();
+  EXPECT_NO_THROW(require_tensor_parallel(config, 1));
+  try {
+    require_tensor_parallel(config, 2);
+    FAIL() << "two ranks were accepted";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_NE(std::string(error.what()).find("Olmo2ForCausalLM has norms over all queries"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 // What is announced is what is read.
 TEST_P(Family, ProgressCountsUpToTheStoredBytes) {
   const std::unique_ptr<Checkpoint> checkpoint = Checkpoint::open(path());

@@ -27,15 +27,21 @@ std::vector<std::filesystem::path> all_goldens() {
 
 // Golden prompts, each scored whole, and continued greedily and by sampling: the shortest and the
 // longest, which reaches beyond windows.
-std::string requests_of(const std::filesystem::path& folder, int context) {
+std::vector<json> prompts_of(const std::filesystem::path& folder, int context) {
   const json expected = json::parse(std::ifstream(folder / "expected.json"));
   std::vector<json> prompts;
   for (const json& prompt : expected.at("prompts")) {
-    const json& ids = prompt.at("ids");
-    if (static_cast<int>(ids.size()) + 16 <= context) prompts.push_back(ids);
+    if (static_cast<int>(prompt.at("ids").size()) + 16 <= context) prompts.push_back(prompt);
   }
+  return {prompts.front(), prompts.back()};
+}
+
+constexpr int kRequestsAPrompt = 3;
+
+std::string requests_of(const std::vector<json>& prompts) {
   std::ostringstream lines;
-  for (const json& ids : {prompts.front(), prompts.back()}) {
+  for (const json& prompt : prompts) {
+    const json& ids = prompt.at("ids");
     lines << json{{"prompt", ids},
                   {"max_tokens", 1},
                   {"echo", true},
@@ -59,6 +65,22 @@ std::string content(const std::string& path) {
   return text.str();
 }
 
+// The scores of the prompts as the whole job reports them, against transformers'.
+void expect_scores(const std::string& output, const std::vector<json>& prompts) {
+  std::istringstream lines(output);
+  std::vector<json> answers;
+  for (std::string line; std::getline(lines, line);) answers.push_back(json::parse(line));
+  ASSERT_EQ(answers.size(), prompts.size() * kRequestsAPrompt);
+  for (std::size_t p = 0; p < prompts.size(); ++p) {
+    const json& body = answers[p * kRequestsAPrompt].at("response").at("body");
+    const json& scores = body.at("choices")[0].at("logprobs").at("token_logprobs");
+    for (std::size_t i = 1; i < prompts[p].at("ids").size(); ++i) {
+      ASSERT_NEAR(scores[i].get<float>(), prompts[p].at("log_probs")[i].get<float>(), 1e-3F)
+          << "prompt " << p << ", position " << i;
+    }
+  }
+}
+
 class Layouts : public testing::TestWithParam<std::filesystem::path> {
  protected:
   Layouts() : config_(Checkpoint::open(model_path(GetParam()))->config()) {
@@ -66,7 +88,8 @@ class Layouts : public testing::TestWithParam<std::filesystem::path> {
     job_.tokenizer = "tests/data/golden/gqa_tied";
     const int context = std::min(job_.max_model_len, config_.max_position_embeddings);
     job_.max_model_len = context;
-    job_.input = directory_.write("requests.jsonl", requests_of(GetParam(), context));
+    prompts_ = prompts_of(GetParam(), context);
+    job_.input = directory_.write("requests.jsonl", requests_of(prompts_));
   }
 
   std::string run(const std::string& model, ParallelLayout layout) {
@@ -85,6 +108,7 @@ class Layouts : public testing::TestWithParam<std::filesystem::path> {
   }
 
   ModelConfig config_;
+  std::vector<json> prompts_;
   TemporaryDirectory directory_;
   ThreadsJob job_;
   int num_runs_ = 0;
@@ -93,6 +117,7 @@ class Layouts : public testing::TestWithParam<std::filesystem::path> {
 TEST_P(Layouts, GiveTheBytesOfOneRank) {
   const std::string expected = run(job_.model, {1, 1, 1});
   ASSERT_NE(expected.find("\"finish_reason\":\"length\""), std::string::npos) << expected;
+  expect_scores(expected, prompts_);
   for (const ParallelLayout& layout : kLayouts) {
     if (!is_possible(layout)) continue;
     ASSERT_EQ(run(job_.model, layout), expected) << to_string(layout);

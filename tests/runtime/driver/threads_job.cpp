@@ -136,7 +136,7 @@ SchedulerLimits limits_of(const ThreadsJob& job, const ModelConfig& config) {
           .num_blocks = job.num_blocks,
           .block_tokens = kBlockTokens,
           .max_model_len = job.max_model_len,
-          .window = config.common_window(),
+          .window = config.positions_read(),
           .max_plan_bytes = 0};
 }
 

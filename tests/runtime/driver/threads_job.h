@@ -12,8 +12,8 @@ namespace headrace {
 
 struct ThreadsJob {
   ParallelLayout layout;
-  std::string model;      // a tiny one
-  std::string tokenizer;  // of another model, where this one has none
+  std::string model;           // a tiny one
+  std::string tokenizer = {};  // of another model, where this one has none
   std::string input;
   std::string output;
   int max_num_seqs = 8;

@@ -132,7 +132,7 @@ TEST(StepPlan, LiesInBytesAsThePageSays) {
     std::memcpy(&value, bytes.data() + offset, sizeof(value));
     return value;
   };
-  EXPECT_EQ(std::memcmp(bytes.data(), "HRSP\x01\x00\x01\x00", 8), 0);
+  EXPECT_EQ(std::memcmp(bytes.data(), "HRSP\x02\x00\x01\x00", 8), 0);
   EXPECT_EQ(u32(8), bytes.size());
   EXPECT_EQ(u32(12), 2U);
   EXPECT_EQ(u32(16), 0x22334455U);
@@ -232,9 +232,9 @@ TEST(StepPlan, NamesTheFieldThatContradicts) {
 
 TEST(StepPlan, RefusesOtherVersionsAndLengths) {
   std::vector<std::byte> bytes = bytes_of(full_plan());
-  bytes[4] = std::byte{2};
-  EXPECT_THROW(decode_step_plan(bytes), std::runtime_error);
   bytes[4] = std::byte{1};
+  EXPECT_THROW(decode_step_plan(bytes), std::runtime_error);
+  bytes[4] = std::byte{2};
   bytes.push_back(std::byte{0});
   EXPECT_THROW(decode_step_plan(bytes), std::runtime_error);
   bytes = bytes_of(full_result());

@@ -1,0 +1,229 @@
+// What the families' pages make of the golden checkpoints' files, and what they refuse.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "model/checkpoint/checkpoint.h"
+#include "model/checkpoint/convert_checkpoint.h"
+#include "model/checkpoint/json_object.h"
+#include "model/families/family.h"
+#include "tests/model/checkpoint/model_files.h"
+
+namespace headrace {
+namespace {
+
+using nlohmann::json;
+
+const std::filesystem::path kFamilies = "tests/data/golden_families";
+
+json config_of(const std::string& name) {
+  return json::parse(model_files::read_file((kFamilies / name / "config.json").string()));
+}
+
+ModelConfig map(const json& config) {
+  const JsonObject object = JsonObject::parse(config.dump(), "config.json");
+  return family_of(object).from_config_json(object);
+}
+
+std::string refusal(const json& config) {
+  try {
+    map(config);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Families, WhatTheDecoderCannotDoIsRefusedByName) {
+  struct Case {
+    const char* family;
+    const char* key;
+    json value;
+    const char* expected;
+  };
+  const Case cases[] = {
+      {"qwen2",
+       "quantization_config",
+       {{"quant_method", "awq"}},
+       "quantization_config is an object"},
+      {"qwen2", "hidden_act", "relu", "hidden_act is \"relu\"; supported: silu"},
+      {"qwen2",
+       "layer_types",
+       {"full_attention", "sliding_attention", "full_attention"},
+       "use_sliding_window is false; layer_types has sliding_attention"},
+      {"qwen2", "num_key_value_heads", nullptr, "num_key_value_heads is absent; an integer"},
+      {"qwen2", "rope_scaling", {{"type", "mrope"}}, "rope_scaling.type is \"mrope\"; supported"},
+      {"qwen2_window", "layer_types", {"full_attention"}, "one text for each of 3 layers"},
+      {"qwen2_window",
+       "layer_types",
+       {"full_attention", "linear_attention", "full_attention"},
+       "supported: full_attention, sliding_attention"},
+      {"qwen2_window", "sliding_window", nullptr,
+       "sliding_window is absent; the layers with a window"},
+      {"qwen3", "model_type", "qwen3_moe", "model_type is \"qwen3_moe\"; Qwen3ForCausalLM has"},
+      {"mistral", "sliding_window", 0, "sliding_window is 0; an integer from 1"},
+      {"mistral", "layer_types", {"full_attention"}, "all layers of Mistral models are alike"},
+      {"gemma2", "use_bidirectional_attention", true, "only false is supported"},
+      {"gemma2", "attn_logit_softcapping", -1, "a number above 0, or null"},
+      {"gemma2", "query_pre_attn_scalar", 0, "query_pre_attn_scalar is 0; a number above 0"},
+      {"gemma3", "attn_logit_softcapping", 50, "attn_logit_softcapping is 50; only null"},
+      {"gemma3", "sliding_window_pattern", 0, "sliding_window_pattern is 0"},
+      {"phi3_long", "lm_head_bias", true, "lm_head_bias is true; only false"},
+      {"phi3_long", "original_max_position_embeddings", 1, "a long RoPE needs a context above 1"},
+      {"smollm3", "no_rope_layers", {1, 0}, "no_rope_layers is [1,0]; 0 or 1 for each of 5 layers"},
+      {"smollm3", "no_rope_layers", {1, 0, 2, 1, 1}, "an integer from 0 to 1"},
+      {"granite", "logits_scaling", 0, "logits_scaling is 0; a number above 0"},
+      {"gpt2", "scale_attn_by_inverse_layer_idx", true, "only false is supported"},
+      {"gpt2", "scale_attn_weights", false, "only true is supported"},
+      {"gpt2", "activation_function", "relu", "activation_function is \"relu\""},
+      {"neox", "rotary_pct", 1.5, "rotary_pct is 1.5"},
+      {"stablelm", "qk_layernorm", true, "qk_layernorm is true; only false"},
+      {"falcon", "alibi", true, "alibi is true; only false"},
+      {"falcon", "num_ln_in_parallel_attn", 2, "2 needs new_decoder_architecture"},
+      {"falcon_new", "parallel_attn", false, "new_decoder_architecture needs true"},
+  };
+  for (const Case& test : cases) {
+    json config = config_of(test.family);
+    config[test.key] = test.value;
+    const std::string message = refusal(config);
+    EXPECT_NE(message.find(test.expected), std::string::npos)
+        << test.family << ", " << test.key << " = " << test.value << "\n"
+        << message;
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  }
+}
+
+TEST(Families, AnAbsentWindowIsWhatTransformersTakes) {
+  json config = config_of("mistral");
+  config.erase("sliding_window");
+  EXPECT_EQ(map(config).window, 4096);
+  config["sliding_window"] = nullptr;
+  EXPECT_EQ(map(config).window, 0);
+  EXPECT_TRUE(map(config).layers.empty());
+}
+
+TEST(Families, LayersDifferAsTheFileSays) {
+  const ModelConfig gemma = map(config_of("gemma3"));
+  std::string kinds;
+  for (int i = 0; i < gemma.num_layers; ++i) kinds += gemma.layer(i).windowed ? 'w' : 'g';
+  EXPECT_EQ(kinds, "wwgww");
+  EXPECT_EQ(gemma.rope.theta, 5000.0);
+  EXPECT_EQ(gemma.rope.scaling, RopeConfig::Scaling::kLinear);
+  ASSERT_TRUE(gemma.window_rope);
+  EXPECT_EQ(gemma.window_rope->theta, 30.0);
+  EXPECT_EQ(gemma.window_rope->scaling, RopeConfig::Scaling::kNone);
+
+  const ModelConfig smollm = map(config_of("smollm3"));
+  kinds.clear();
+  for (int i = 0; i < smollm.num_layers; ++i) kinds += smollm.layer(i).rope ? 'r' : '-';
+  EXPECT_EQ(kinds, "r-rr-");
+}
+
+// A directory and the GGUF file of the same model say the same.
+TEST(Families, BothFormatsGiveTheSameTraits) {
+  for (const char* name :
+       {"qwen2", "qwen3", "gemma2", "gemma3_deep", "phi3_long", "smollm3_deep", "granite", "olmo2",
+        "gpt2", "neox", "starcoder2_plain", "stablelm", "stablelm_parallel", "falcon"}) {
+    SCOPED_TRACE(name);
+    const ModelConfig a = Checkpoint::open(kFamilies / name)->config();
+    const ModelConfig b =
+        Checkpoint::open(kFamilies / (std::string(name) + "_gguf") / "model.gguf")->config();
+    EXPECT_EQ(a.num_kv_heads, b.num_kv_heads);
+    EXPECT_EQ(a.head_dim, b.head_dim);
+    EXPECT_EQ(a.intermediate_size, b.intermediate_size);
+    EXPECT_EQ(a.tied_head, b.tied_head);
+    EXPECT_EQ(a.activation, b.activation);
+    EXPECT_EQ(a.qk_norm, b.qk_norm);
+    EXPECT_EQ(a.parallel_residual, b.parallel_residual);
+    EXPECT_EQ(a.shared_pre_norm, b.shared_pre_norm);
+    EXPECT_EQ(a.window, b.window);
+    EXPECT_EQ(a.rope.rotary_dim, b.rope.rotary_dim);
+    EXPECT_EQ(a.rope.long_divisors, b.rope.long_divisors);
+    EXPECT_EQ(a.rope.short_divisors, b.rope.short_divisors);
+    EXPECT_FLOAT_EQ(static_cast<float>(a.rope.attention_factor),
+                    static_cast<float>(b.rope.attention_factor));
+    EXPECT_EQ(a.logit_soft_cap, b.logit_soft_cap);
+    EXPECT_EQ(a.logit_scale, b.logit_scale);
+    EXPECT_EQ(a.bos_token_id, b.bos_token_id);
+    for (int i = 0; i < a.num_layers; ++i) {
+      EXPECT_EQ(a.layer(i).windowed, b.layer(i).windowed) << i;
+      EXPECT_EQ(a.layer(i).rope, b.layer(i).rope) << i;
+    }
+  }
+}
+
+// Gemma's norms multiply by one more than the file holds; fused and transposed products come apart.
+TEST(Families, ReadingUndoesWhatAFileHasChanged) {
+  const auto gemma = Checkpoint::open(kFamilies / "gemma2");
+  const auto gemma_gguf = Checkpoint::open(kFamilies / "gemma2_gguf" / "model.gguf");
+  std::vector<float> norm(20);
+  std::vector<float> norm_gguf(20);
+  gemma->read_rows("model.norm.weight", 0, 1, norm.data());
+  gemma_gguf->read_rows("model.norm.weight", 0, 1, norm_gguf.data());
+  EXPECT_EQ(norm, norm_gguf);
+
+  for (const char* name : {"gpt2", "neox", "phi3_long", "falcon"}) {
+    SCOPED_TRACE(name);
+    const auto directory = Checkpoint::open(kFamilies / name);
+    const auto gguf = Checkpoint::open(kFamilies / (std::string(name) + "_gguf") / "model.gguf");
+    for (const TensorInfo& info : directory->tensors()) {
+      ASSERT_TRUE(gguf->has(info.name)) << info.name;
+      std::vector<float> whole(static_cast<std::size_t>(info.rows * info.cols));
+      std::vector<float> other(whole.size());
+      directory->read_rows(info.name, 0, info.rows, whole.data());
+      gguf->read_rows(info.name, 0, info.rows, other.data());
+      ASSERT_EQ(whole, other) << info.name;
+      // A block in the middle is that block of the whole.
+      const TensorBlock block{info.rows / 3, info.rows - info.rows / 4, info.cols / 3,
+                              info.cols - info.cols / 4};
+      std::vector<float> part(static_cast<std::size_t>((block.row_end - block.row_begin) *
+                                                       (block.col_end - block.col_begin)));
+      directory->read_block(info.name, block, part.data());
+      std::size_t at = 0;
+      for (std::int64_t r = block.row_begin; r < block.row_end; ++r) {
+        for (std::int64_t c = block.col_begin; c < block.col_end; ++c) {
+          ASSERT_EQ(part[at++], whole[static_cast<std::size_t>(r * info.cols + c)]) << info.name;
+        }
+      }
+    }
+  }
+}
+
+// An .h5 file holds the canonical tensors, of norms every bit; a directory with names of its own is
+// not written, since what would be written would be read as something else.
+TEST(Families, ConvertKeepsEveryValueAndDoesNotWriteWhatItCannot) {
+  const model_files::TempDirectory folder;
+  for (const char* name : {"gemma2", "gpt2", "phi3_long_gguf", "neox", "qwen2"}) {
+    SCOPED_TRACE(name);
+    const std::filesystem::path source = kFamilies / name;
+    const bool is_gguf = std::filesystem::exists(source / "model.gguf");
+    const auto model = Checkpoint::open(is_gguf ? source / "model.gguf" : source);
+    const std::filesystem::path path = folder.path() / (std::string(name) + ".h5");
+    convert_to_hdf5(*model, path, {}, {});
+    const auto converted = Checkpoint::open(path);
+    EXPECT_EQ(converted->config().rope.long_divisors, model->config().rope.long_divisors);
+    ASSERT_EQ(converted->tensors().size(), model->tensors().size());
+    for (const TensorInfo& info : model->tensors()) {
+      std::vector<float> before(static_cast<std::size_t>(info.rows * info.cols));
+      std::vector<float> after(before.size());
+      model->read_rows(info.name, 0, info.rows, before.data());
+      converted->read_rows(info.name, 0, info.rows, after.data());
+      ASSERT_EQ(after, before) << info.name;
+    }
+    const bool plain = std::string(name) == "qwen2";
+    if (plain) {
+      convert_to_hugging_face(*converted, folder.path() / name, {});
+    } else {
+      EXPECT_THROW(convert_to_hugging_face(*converted, folder.path() / name, {}),
+                   std::invalid_argument);
+    }
+    EXPECT_EQ(std::filesystem::exists(folder.path() / name), plain);
+  }
+}
+
+}  // namespace
+}  // namespace headrace
