@@ -1,6 +1,7 @@
 #include "comm/communicator.h"
 
 #include <algorithm>
+#include <exception>
 #include <numeric>
 #include <utility>
 
@@ -90,15 +91,40 @@ std::vector<std::int64_t> Communicator::all_gather(std::int64_t value) const {
   return values;
 }
 
-void Communicator::all_gather(std::span<const std::byte> bytes, const std::vector<int>& sizes,
-                              std::span<std::byte> all, Waiting waiting) const {
-  std::vector<int> starts(sizes.size());
-  std::exclusive_scan(sizes.begin(), sizes.end(), starts.begin(), 0);
-  MPI_Request request = MPI_REQUEST_NULL;
+Gathering Communicator::all_gather(std::span<const std::byte> bytes, std::vector<int> sizes,
+                                   std::span<std::byte> all) const {
+  Gathering gathering;
+  gathering.sizes_ = std::move(sizes);
+  gathering.starts_.resize(gathering.sizes_.size());
+  std::exclusive_scan(gathering.sizes_.begin(), gathering.sizes_.end(), gathering.starts_.begin(),
+                      0);
   HR_MPI(MPI_Iallgatherv(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, all.data(),
-                         sizes.data(), starts.data(), MPI_BYTE, comm_, &request));
+                         gathering.sizes_.data(), gathering.starts_.data(), MPI_BYTE, comm_,
+                         &gathering.request_));
+  return gathering;
+}
+
+Gathering::~Gathering() {
+  if (request_ != MPI_REQUEST_NULL && std::uncaught_exceptions() == 0) {
+    MPI_Wait(&request_, MPI_STATUS_IGNORE);
+  }
+}
+
+Gathering::Gathering(Gathering&& other) noexcept
+    : request_(std::exchange(other.request_, MPI_REQUEST_NULL)),
+      sizes_(std::move(other.sizes_)),
+      starts_(std::move(other.starts_)) {}
+
+Gathering& Gathering::operator=(Gathering&& other) noexcept {
+  std::swap(request_, other.request_);
+  std::swap(sizes_, other.sizes_);
+  std::swap(starts_, other.starts_);
+  return *this;
+}
+
+void Gathering::wait(Waiting waiting) {
   for (int done = 0; done == 0;) {
-    HR_MPI(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
+    HR_MPI(MPI_Test(&request_, &done, MPI_STATUS_IGNORE));
     if (done == 0) waiting.pause();
   }
 }

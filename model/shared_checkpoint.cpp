@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
@@ -115,6 +117,12 @@ struct SharedCheckpoint::Shared {
   std::int64_t own_cols() const { return own.col_end - own.col_begin; }
   std::int64_t band_cols() const { return col_end - col_begin; }
 
+  // The rows that a reader reads in the next round.
+  std::pair<std::int64_t, std::int64_t> band_of(int reader) const {
+    const std::int64_t begin = reader < num_readers ? next_row + reader * band_rows : own.row_end;
+    return {std::min(begin, own.row_end), std::min(begin + band_rows, own.row_end)};
+  }
+
   // How many of the ranks read in a round, and how many rows each.
   void divide(std::int64_t num_ranks, const SharingOptions& options) {
     const std::int64_t readers =
@@ -152,6 +160,7 @@ SharedCheckpoint::SharedCheckpoint(Checkpoint& own, const Communicator& ranks,
     shared->next_row = source.block.row_begin;
     shared->given_row = source.block.row_begin;
     shared->divide(static_cast<std::int64_t>(who.ranks.size()), options);
+    order_.push_back(shared.get());
     shared_.emplace(source.name, std::move(shared));
   }
 }
@@ -175,7 +184,7 @@ void SharedCheckpoint::read_block(std::string_view name, const TensorBlock& bloc
     throw std::logic_error(fmt::format("row {} of {} is read out of order", block.row_begin, name));
   }
   while (shared->given_row < block.row_end) {
-    if (shared->given_row == shared->next_row) run_round(*shared);
+    if (shared->given_row == shared->next_row) finish_round(*shared);
     const std::int64_t count = std::min(block.row_end, shared->next_row) - shared->given_row;
     const std::int64_t buffered =
         shared->next_row - static_cast<std::int64_t>(shared->rows.size()) / shared->own_cols();
@@ -191,43 +200,51 @@ void SharedCheckpoint::read_own(std::string_view name, const TensorBlock& block,
   bytes_read_ += own_.bytes_to_read(name, block);
 }
 
-// Each reader reads one band of rows; all of them get all bands, and keep their own columns.
-void SharedCheckpoint::run_round(Shared& shared) {
+// Each reader reads one band of rows and sends it to all.
+void SharedCheckpoint::start_round(Shared& shared) {
   const std::int64_t cols = shared.band_cols();
   const std::int64_t value_bytes = shared.type->block_bytes;
-  const std::int64_t end = shared.own.row_end;
-  const auto band_of = [&](int reader) {
-    const std::int64_t begin =
-        reader < shared.num_readers ? shared.next_row + reader * shared.band_rows : end;
-    return std::pair(std::min(begin, end), std::min(begin + shared.band_rows, end));
-  };
   std::vector<int> sizes;
-  std::int64_t total = 0;
   for (int rank = 0; rank < shared.group->size(); ++rank) {
-    const auto [first, last] = band_of(rank);
+    const auto [first, last] = shared.band_of(rank);
     sizes.push_back(static_cast<int>((last - first) * cols * value_bytes));
-    total += sizes.back();
   }
-  const auto [first, last] = band_of(shared.group->rank());
+  const auto [first, last] = shared.band_of(shared.group->rank());
   values_.resize(static_cast<std::size_t>((last - first) * cols));
-  sent_.resize(values_.size() * static_cast<std::size_t>(value_bytes));
+  round_.sent.resize(values_.size() * static_cast<std::size_t>(value_bytes));
   if (first < last) {
     read_own(shared.name, {first, last, shared.col_begin, shared.col_end}, values_.data());
     encode(shared.type->name, values_.data(), static_cast<std::int64_t>(values_.size()),
-           sent_.data());
+           round_.sent.data());
   }
-  bands_.resize(static_cast<std::size_t>(total));
-  shared.group->all_gather(
-      sent_, sizes, bands_,
-      Waiting(fmt::format("the ranks that share {}", shared.name), options_.stall_timeout_s));
+  round_.bands.resize(std::reduce(sizes.begin(), sizes.end(), std::size_t{0}));
+  round_.gathering = shared.group->all_gather(round_.sent, std::move(sizes), round_.bands);
+  round_.shared = &shared;
+}
 
-  const std::int64_t count = total / (cols * value_bytes);
+// Keeps this rank's columns of all bands, and starts the next round: of these rows, or of those
+// that it will come to next.
+void SharedCheckpoint::finish_round(Shared& shared) {
+  if (round_.shared == nullptr) start_round(shared);
+  if (round_.shared != &shared) {
+    throw std::logic_error(fmt::format("{} is read out of order", shared.name));
+  }
+  round_.gathering.wait(
+      Waiting(fmt::format("the ranks that share {}", shared.name), options_.stall_timeout_s));
+  const std::int64_t row_bytes = shared.band_cols() * shared.type->block_bytes;
+  const std::int64_t count = std::ssize(round_.bands) / row_bytes;
   shared.rows.resize(static_cast<std::size_t>(count * shared.own_cols()));
-  const std::byte* from = bands_.data() + (shared.own.col_begin - shared.col_begin) * value_bytes;
-  for (std::int64_t row = 0; row < count; ++row, from += cols * value_bytes) {
+  const std::byte* from =
+      round_.bands.data() + (shared.own.col_begin - shared.col_begin) * shared.type->block_bytes;
+  for (std::int64_t row = 0; row < count; ++row, from += row_bytes) {
     shared.type->to_float(from, shared.own_cols(), shared.rows.data() + row * shared.own_cols());
   }
   shared.next_row += count;
+
+  round_.shared = nullptr;
+  auto next = std::find(order_.begin(), order_.end(), &shared);
+  if (shared.next_row == shared.own.row_end) ++next;
+  if (next != order_.end()) start_round(**next);
 }
 
 }  // namespace headrace

@@ -69,17 +69,27 @@ class SharedCheckpoint : public Checkpoint {
 
   Shared* find(std::string_view name, const TensorBlock& block);
   void read_own(std::string_view name, const TensorBlock& block, float* out);
-  void run_round(Shared& shared);
+  void start_round(Shared& shared);
+  void finish_round(Shared& shared);
+
+  /// Bands of rows on their way between ranks, one from each reader. While a rank uses the rows of
+  /// one round, the next is under way.
+  struct Round {
+    Shared* shared = nullptr;      // null: none is under way
+    std::vector<std::byte> sent;   // this rank's band
+    std::vector<std::byte> bands;  // all
+    Gathering gathering;           // last, so that it is complete before its buffers go
+  };
 
   Checkpoint& own_;
   SharingOptions options_;
   std::map<std::string, const TensorInfo*, std::less<>> infos_;
   std::map<std::vector<int>, Communicator> groups_;  // by the ranks in them
   std::multimap<std::string, std::unique_ptr<Shared>, std::less<>> shared_;
+  std::vector<Shared*> order_;  // in which this rank comes to them
   std::uint64_t bytes_read_ = 0;
-  std::vector<float> values_;     // a band that this rank reads for all
-  std::vector<std::byte> sent_;   // the same, as it is sent
-  std::vector<std::byte> bands_;  // of one round, from all
+  std::vector<float> values_;  // a band that this rank reads for all
+  Round round_;                // behind groups_, which it needs
 };
 
 }  // namespace headrace
