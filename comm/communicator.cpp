@@ -91,11 +91,16 @@ std::vector<std::int64_t> Communicator::all_gather(std::int64_t value) const {
 }
 
 void Communicator::all_gather(std::span<const std::byte> bytes, const std::vector<int>& sizes,
-                              std::span<std::byte> all) const {
+                              std::span<std::byte> all, Waiting waiting) const {
   std::vector<int> starts(sizes.size());
   std::exclusive_scan(sizes.begin(), sizes.end(), starts.begin(), 0);
-  HR_MPI(MPI_Allgatherv(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, all.data(),
-                        sizes.data(), starts.data(), MPI_BYTE, comm_));
+  MPI_Request request = MPI_REQUEST_NULL;
+  HR_MPI(MPI_Iallgatherv(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, all.data(),
+                         sizes.data(), starts.data(), MPI_BYTE, comm_, &request));
+  for (int done = 0; done == 0;) {
+    HR_MPI(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
+    if (done == 0) waiting.pause();
+  }
 }
 
 void Communicator::broadcast(std::span<std::byte> bytes, int root) const {

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "comm/waiting.h"
+
 namespace headrace {
 
 /// Owns a communicator; move-only; errors are exceptions. Only the main thread may call it.
@@ -43,9 +45,10 @@ class Communicator {
   std::int64_t min(std::int64_t value) const;
   /// Collective. Every rank's value, in order of rank.
   std::vector<std::int64_t> all_gather(std::int64_t value) const;
-  /// Collective. Every rank's bytes, of which there are sizes[rank], one behind the other.
+  /// Collective. Every rank's bytes, of which there are sizes[rank], one behind the other. Waits
+  /// politely: the others may need this core to come here.
   void all_gather(std::span<const std::byte> bytes, const std::vector<int>& sizes,
-                  std::span<std::byte> all) const;
+                  std::span<std::byte> all, Waiting waiting) const;
   /// Collective. Everybody gets root's bytes; the others' sizes must match.
   void broadcast(std::span<std::byte> bytes, int root) const;
   /// Collective. Everybody gets root's text.

@@ -39,7 +39,9 @@ std::optional<SharedCheckpoint> share(const Environment& environment,
         setup.part_of(Topology(setup.layout, static_cast<int>(rank)).coordinates());
     wanted.push_back(all_sources(part_sources(setup.checkpoint->config(), part)));
   }
-  return std::optional<SharedCheckpoint>(std::in_place, *setup.checkpoint, *ranks, wanted);
+  return std::optional<SharedCheckpoint>(
+      std::in_place, *setup.checkpoint, *ranks, wanted,
+      SharingOptions{.stall_timeout_s = options.stall_timeout_s});
 }
 
 std::uint64_t sum_over(const Communicator& ranks, std::uint64_t value) {

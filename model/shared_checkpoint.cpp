@@ -40,7 +40,7 @@ using WantedRows = std::map<Rows, Wanted>;
 // Rows of which bytes would be read twice, and who wants them.
 WantedRows shared_rows(const Checkpoint& checkpoint,
                        const std::vector<std::vector<WeightSource>>& wanted,
-                       const SharingSizes& sizes) {
+                       const SharingOptions& options) {
   WantedRows all;
   for (std::size_t rank = 0; rank < wanted.size(); ++rank) {
     for (const WeightSource& source : wanted[rank]) {
@@ -57,7 +57,7 @@ WantedRows shared_rows(const Checkpoint& checkpoint,
   std::erase_if(all, [&](const auto& entry) {
     const auto& [rows, who] = entry;
     const bool twice = std::adjacent_find(who.ranks.begin(), who.ranks.end()) != who.ranks.end();
-    const bool small = (rows.end - rows.begin) * (who.col_end - who.col_begin) < sizes.tensor;
+    const bool small = (rows.end - rows.begin) * (who.col_end - who.col_begin) < options.tensor;
     if (who.ranks.size() < 2 || twice || small) return true;
     const TensorBlock together{rows.begin, rows.end, who.col_begin, who.col_end};
     return who.bytes_apart <= checkpoint.bytes_to_read(rows.name, together);
@@ -90,9 +90,10 @@ void check_order(const ModelConfig& config, const WantedRows& shared,
 }
 
 // How values are sent: as they are stored where they have 16 bits, else as float32.
-const StoredType* sent_type(const std::string& stored) {
-  if (stored == "BF16") return stored_type(GgmlType::kBF16);
-  return stored_type(stored == "F16" ? GgmlType::kF16 : GgmlType::kF32);
+const StoredType* sent_type(const TensorInfo& info) {
+  if (info.as_stored && info.stored_type == "BF16") return stored_type(GgmlType::kBF16);
+  if (info.as_stored && info.stored_type == "F16") return stored_type(GgmlType::kF16);
+  return stored_type(GgmlType::kF32);
 }
 
 }  // namespace
@@ -115,11 +116,12 @@ struct SharedCheckpoint::Shared {
   std::int64_t band_cols() const { return col_end - col_begin; }
 
   // How many of the ranks read in a round, and how many rows each.
-  void divide(std::int64_t num_ranks, const SharingSizes& sizes) {
-    const std::int64_t readers = std::clamp<std::int64_t>(sizes.round / sizes.band, 1, num_ranks);
+  void divide(std::int64_t num_ranks, const SharingOptions& options) {
+    const std::int64_t readers =
+        std::clamp<std::int64_t>(options.round / options.band, 1, num_ranks);
     const std::int64_t values = (own.row_end - own.row_begin) * band_cols();
     const std::int64_t band =
-        std::min(std::max(values / readers, sizes.band), sizes.round / readers);
+        std::min(std::max(values / readers, options.band), options.round / readers);
     num_readers = static_cast<int>(readers);
     band_rows = std::max<std::int64_t>(1, (band + band_cols() - 1) / band_cols());
   }
@@ -127,10 +129,10 @@ struct SharedCheckpoint::Shared {
 
 SharedCheckpoint::SharedCheckpoint(Checkpoint& own, const Communicator& ranks,
                                    const std::vector<std::vector<WeightSource>>& wanted,
-                                   SharingSizes sizes)
-    : own_(own) {
+                                   SharingOptions options)
+    : own_(own), options_(options) {
   for (const TensorInfo& info : own.tensors()) infos_[info.name] = &info;
-  const WantedRows all = shared_rows(own, wanted, sizes);
+  const WantedRows all = shared_rows(own, wanted, options);
   check_order(own.config(), all, wanted);
   for (const WeightSource& source : wanted[static_cast<std::size_t>(ranks.rank())]) {
     const auto found = all.find(rows_of(source));
@@ -146,10 +148,10 @@ SharedCheckpoint::SharedCheckpoint(Checkpoint& own, const Communicator& ranks,
     shared->col_begin = who.col_begin;
     shared->col_end = who.col_end;
     shared->group = &groups_.at(who.ranks);
-    shared->type = sent_type(infos_.at(source.name)->stored_type);
+    shared->type = sent_type(*infos_.at(source.name));
     shared->next_row = source.block.row_begin;
     shared->given_row = source.block.row_begin;
-    shared->divide(static_cast<std::int64_t>(who.ranks.size()), sizes);
+    shared->divide(static_cast<std::int64_t>(who.ranks.size()), options);
     shared_.emplace(source.name, std::move(shared));
   }
 }
@@ -215,7 +217,9 @@ void SharedCheckpoint::run_round(Shared& shared) {
            sent_.data());
   }
   bands_.resize(static_cast<std::size_t>(total));
-  shared.group->all_gather(sent_, sizes, bands_);
+  shared.group->all_gather(
+      sent_, sizes, bands_,
+      Waiting(fmt::format("the ranks that share {}", shared.name), options_.stall_timeout_s));
 
   const std::int64_t count = total / (cols * value_bytes);
   shared.rows.resize(static_cast<std::size_t>(count * shared.own_cols()));

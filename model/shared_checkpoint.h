@@ -21,14 +21,15 @@
 
 namespace headrace {
 
-/// How much is handed around at a time, in values.
-struct SharingSizes {
+/// How much is handed around at a time, in values, and how long others are waited for.
+struct SharingOptions {
   /// By all readers of a round together.
   std::int64_t round = std::int64_t{4} << 20;
   /// By one of them, where there is as much: 16 read at once at most, half a megabyte or more each.
   std::int64_t band = std::int64_t{256} << 10;
   /// What is smaller (norms, biases) costs less to read again than to hand around.
   std::int64_t tensor = std::int64_t{64} << 10;
+  double stall_timeout_s = 0.0;  // 0: for ever
 };
 
 /// One rank's view of a checkpoint that it reads together with others. Every block that it was
@@ -39,7 +40,8 @@ class SharedCheckpoint : public Checkpoint {
   /// in order. own and ranks must outlive this object. Throws std::logic_error, on all ranks, where
   /// somebody's order is not that of the whole model.
   SharedCheckpoint(Checkpoint& own, const Communicator& ranks,
-                   const std::vector<std::vector<WeightSource>>& wanted, SharingSizes sizes = {});
+                   const std::vector<std::vector<WeightSource>>& wanted,
+                   SharingOptions options = {});
   ~SharedCheckpoint() override;
 
   /// Collective over the ranks that share the block's rows, where others do.
@@ -70,6 +72,7 @@ class SharedCheckpoint : public Checkpoint {
   void run_round(Shared& shared);
 
   Checkpoint& own_;
+  SharingOptions options_;
   std::map<std::string, const TensorInfo*, std::less<>> infos_;
   std::map<std::vector<int>, Communicator> groups_;  // by the ranks in them
   std::multimap<std::string, std::unique_ptr<Shared>, std::less<>> shared_;

@@ -23,7 +23,8 @@ std::string system_text(int error) {
 
 }  // namespace
 
-InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
+InputFile::InputFile(std::filesystem::path path) : InputFile() {
+  path_ = std::move(path);
   // O_NONBLOCK: a named pipe in place of a file is refused below instead of waiting for a writer.
   constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
   descriptor_ = ::open(path_.c_str(), kFlags);
@@ -38,7 +39,6 @@ InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
   struct stat status {};
   const bool known = ::fstat(descriptor_, &status) == 0;
   if (!known || !S_ISREG(status.st_mode)) {
-    ::close(descriptor_);
     throw std::invalid_argument(fmt::format("{}: not a regular file", path_.string()));
   }
   size_ = static_cast<std::uint64_t>(status.st_size);
@@ -59,11 +59,11 @@ void InputFile::take_parts(const Hdf5File& file) {
   read_descriptor(file.offset, bytes);
   Checksum checksum;
   checksum.add(bytes);
-  if (checksum.value() == file.checksum) return;
-  ::close(descriptor_);
-  throw std::invalid_argument(
-      fmt::format("{}: is damaged: its bytes do not have the checksum that was stored with them",
-                  path_.string()));
+  if (checksum.value() != file.checksum) {
+    throw std::invalid_argument(
+        fmt::format("{}: is damaged: its bytes do not have the checksum that was stored with them",
+                    path_.string()));
+  }
 }
 
 InputFile::~InputFile() {

@@ -59,6 +59,8 @@ class InputFile {
     std::uint64_t at = 0;
   };
 
+  /// Owns nothing. Constructors delegate to it: whatever they opened is closed where they throw.
+  InputFile() = default;
   void take_parts(const Hdf5File& file);
   const Part* find_part(std::uint64_t offset) const;
   void read_descriptor(std::uint64_t offset, std::span<std::byte> out) const;

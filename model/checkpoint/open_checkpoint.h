@@ -24,7 +24,8 @@ std::unique_ptr<Checkpoint> open_gguf(const std::filesystem::path& path);
 std::unique_ptr<Checkpoint> open_hdf5(const std::filesystem::path& path);
 
 /// The configuration that a GGUF file implies: metadata, tensor table, and the tensors that are
-/// none of the decoder's.
+/// none of the decoder's. Those are kept with the companion files, so that a Headrace checkpoint
+/// gives the same.
 ModelConfig gguf_model_config(const GgufFile& gguf);
 
 /// What transformers does with tie_word_embeddings: the table that is there serves as both; where

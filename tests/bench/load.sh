@@ -38,6 +38,7 @@ best() { sort -g | head -n 1; }
 seconds() {
   local ranks=$1
   shift
+  yield_when_idle "$ranks" 1
   mpirun -n "$ranks" "$headrace" generate --model "$work/model.h5" --input "$work/requests.jsonl" --overwrite \
     --output "$work/answers.jsonl" --threads 1 --kv-cache-memory-bytes 64MiB --max-model-len 512 "$@" >"$work/log" 2>&1 ||
     fail "$(tail -n 5 "$work/log")"

@@ -20,11 +20,8 @@ for golden in gqa_tied gguf_q4_1; do
   model=$source answers "$golden-source" 1
   model=$work/$golden.h5
   answers "$golden-one" 1
-  answers "$golden-two" 2
   "$headrace" compare "$work/$golden-source.jsonl" "$work/$golden-one.jsonl" >/dev/null ||
     fail "$golden: other answers from the checkpoint"
-  # Of two checkpoints of other names only the model's name differs.
-  same "$work/$golden-one.jsonl" "$work/$golden-two.jsonl" "$golden on two ranks"
   for command in "tokenize --input $work/texts.jsonl" "tokenize --chat --input $work/chats.jsonl"; do
     echo '{"text":"Once upon a time"}' >"$work/texts.jsonl"
     echo '{"messages":[{"role":"user","content":"Hello"}]}' >"$work/chats.jsonl"
@@ -33,6 +30,9 @@ for golden in gqa_tied gguf_q4_1; do
     cmp "$work/source.ids" "$work/h5.ids" || fail "$golden: $command differs"
   done
 done
+
+model=$work/gqa_tied.h5 answers two 2
+same "$work/gqa_tied-one.jsonl" "$work/two.jsonl" "two ranks"
 
 # And back: the same weights under the same name of the model give the same job.
 convert --model "$work/gqa_tied.h5" --to safetensors --output "$work/gqa_tied"

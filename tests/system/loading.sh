@@ -12,10 +12,9 @@ answers() {
 }
 
 answers one 1
-answers own 2 -dp 2 --load own
 answers node 2 -dp 2 --load node
 answers broadcast 2 -tp 2 --load broadcast
-for name in own node broadcast; do same "$work/one.jsonl" "$work/$name.jsonl" "$name"; done
+for name in node broadcast; do same "$work/one.jsonl" "$work/$name.jsonl" "$name"; done
 
 mkdir "$work/bare"
 cp tests/data/golden/gqa_tied/{config,generation_config,tokenizer,tokenizer_config}.json "$work/bare"

@@ -189,6 +189,29 @@ TEST(Hdf5, TensorsThatTheConfigurationIsMadeFromAreKept) {
   EXPECT_FALSE(fs::exists(directory.path() / "back.partial"));
 }
 
+TEST(Hdf5, SplitGgufBecomesOneFile) {
+  const TempDirectory directory;
+  const std::vector<FileTensor> tensors = tiny_gguf(kTiny).tensors();
+  for (int file = 0; file < 2; ++file) {
+    GgufWriter part = file == 0 ? tiny_gguf(kTiny) : GgufWriter();
+    part.tensors().clear();
+    part.set_u16("split.no", static_cast<std::uint16_t>(file)).set_u16("split.count", 2);
+    part.set_i32("split.tensors.count", static_cast<std::int32_t>(tensors.size()));
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (static_cast<int>(i % 2) == file) part.add(tensors[i]);
+    }
+    write_file(directory.path() / ("tiny-0000" + std::to_string(file + 1) + "-of-00002.gguf"),
+               part.bytes());
+  }
+  convert(directory.path() / "tiny-00001-of-00002.gguf", directory.path() / "tiny.h5");
+  const auto checkpoint = Checkpoint::open(directory.path() / "tiny.h5");
+  EXPECT_EQ(checkpoint->companion_files().size(), 2U);
+  for (const TensorInfo& info : checkpoint->tensors()) {
+    EXPECT_EQ(values(*checkpoint, info).back(),
+              tiny_value(info.name, info.rows - 1, info.cols - 1));
+  }
+}
+
 TEST(Hdf5, TokenizerAndTemplatesAreReadFromTheCheckpoint) {
   const fs::path source = "tests/data/golden/rope_linear";
   const TempDirectory directory;

@@ -25,7 +25,7 @@ constexpr TinyLlama kTiny{.num_layers = 3,
                           .attention_bias = true};
 
 // So small that each tensor takes several rounds.
-constexpr SharingSizes kSizes{.round = 200, .band = 60, .tensor = 40};
+constexpr SharingOptions kSizes{.round = 200, .band = 60, .tensor = 40};
 
 Communicator everybody() {
   return Communicator::duplicate(MPI_COMM_WORLD);
