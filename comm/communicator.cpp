@@ -37,6 +37,19 @@ Communicator Communicator::shared_memory(MPI_Comm parent) {
   return Communicator(comm);
 }
 
+Communicator Communicator::subset(const Communicator& parent, const std::vector<int>& ranks) {
+  MPI_Group all = MPI_GROUP_NULL;
+  MPI_Group some = MPI_GROUP_NULL;
+  MPI_Comm comm = MPI_COMM_NULL;
+  HR_MPI(MPI_Comm_group(parent.get(), &all));
+  HR_MPI(MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some));
+  HR_MPI(MPI_Comm_create_group(parent.get(), some, /*tag=*/0, &comm));
+  HR_MPI(MPI_Group_free(&some));
+  HR_MPI(MPI_Group_free(&all));
+  HR_MPI(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+  return Communicator(comm);
+}
+
 Communicator::~Communicator() {
   if (comm_ != MPI_COMM_NULL) MPI_Comm_free(&comm_);
 }
@@ -75,6 +88,14 @@ std::vector<std::int64_t> Communicator::all_gather(std::int64_t value) const {
   std::vector<std::int64_t> values(static_cast<std::size_t>(size()));
   HR_MPI(MPI_Allgather(&value, 1, MPI_INT64_T, values.data(), 1, MPI_INT64_T, comm_));
   return values;
+}
+
+void Communicator::all_gather(std::span<const std::byte> bytes, const std::vector<int>& sizes,
+                              std::span<std::byte> all) const {
+  std::vector<int> starts(sizes.size());
+  std::exclusive_scan(sizes.begin(), sizes.end(), starts.begin(), 0);
+  HR_MPI(MPI_Allgatherv(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, all.data(),
+                        sizes.data(), starts.data(), MPI_BYTE, comm_));
 }
 
 void Communicator::broadcast(std::span<std::byte> bytes, int root) const {

@@ -23,6 +23,9 @@ class Communicator {
   static Communicator split(const Communicator& parent, int group);
   /// Ranks that share memory with this one. Collective over parent.
   static Communicator shared_memory(MPI_Comm parent);
+  /// These ranks of parent, in this order. Collective over them alone; ranks that make several
+  /// together make them in the same order.
+  static Communicator subset(const Communicator& parent, const std::vector<int>& ranks);
 
   ~Communicator();
   Communicator(Communicator&& other) noexcept;
@@ -40,6 +43,9 @@ class Communicator {
   std::int64_t min(std::int64_t value) const;
   /// Collective. Every rank's value, in order of rank.
   std::vector<std::int64_t> all_gather(std::int64_t value) const;
+  /// Collective. Every rank's bytes, of which there are sizes[rank], one behind the other.
+  void all_gather(std::span<const std::byte> bytes, const std::vector<int>& sizes,
+                  std::span<std::byte> all) const;
   /// Collective. Everybody gets root's bytes; the others' sizes must match.
   void broadcast(std::span<std::byte> bytes, int root) const;
   /// Collective. Everybody gets root's text.

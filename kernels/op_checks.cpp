@@ -101,6 +101,30 @@ void require_attention_shape(const AttentionShape& shape) {
     fail("attention: rotary_dim " + std::to_string(shape.rotary_dim) +
          " has to be even and at most head_dim " + std::to_string(shape.head_dim));
   }
+  if (shape.window < 0) {
+    fail("attention: window " + std::to_string(shape.window) + " is negative");
+  }
+  if (!(shape.soft_cap >= 0.0F)) {
+    fail("attention: soft_cap " + std::to_string(shape.soft_cap) + " is negative");
+  }
+}
+
+void require_parts(const RowParts& parts, std::int64_t cols) {
+  if (parts.begin >= 0 && parts.width >= 1 && parts.count >= 0 &&
+      parts.begin + parts.width * parts.count <= cols) {
+    return;
+  }
+  fail("norm_parts: " + std::to_string(parts.count) + " parts of " + std::to_string(parts.width) +
+       " columns from column " + std::to_string(parts.begin) + " on do not fit rows of " +
+       std::to_string(cols));
+}
+
+bool require_activation_views(const TensorView& out, const ConstTensorView& x,
+                              DType compute_dtype) {
+  require_view(out, {"activate: out", out.rows, out.cols, compute_dtype});
+  const bool gated = x.cols == 2 * out.cols && out.cols > 0;
+  require_view(x, {.name = "activate: x", .rows = out.rows, .cols = gated ? x.cols : out.cols});
+  return gated;
 }
 
 }  // namespace headrace

@@ -41,7 +41,15 @@ inline constexpr int kMaxTreeDepth = 12;
 /// Largest head dimension of attention: its accumulators live on the stack of the compute thread.
 inline constexpr int kMaxHeadDim = 512;
 
-/// Heads divide into groups, dimensions are even and within kMaxHeadDim.
+/// Heads divide into groups, dimensions are even and within kMaxHeadDim, window and soft cap are
+/// not negative.
 void require_attention_shape(const AttentionShape& shape);
+
+/// Parts inside rows of `cols` columns.
+void require_parts(const RowParts& parts, std::int64_t cols);
+
+/// True where the operator is gated: x has twice the columns of out. Throws where it has neither
+/// twice nor the same.
+bool require_activation_views(const TensorView& out, const ConstTensorView& x, DType compute_dtype);
 
 }  // namespace headrace

@@ -43,14 +43,41 @@ class Matrix {
   virtual void set_rows(std::int64_t first_row, ConstTensorView rows) = 0;
 };
 
-/// How the heads of one attention layer lie beside each other.
+/// How the heads of one attention layer lie beside each other, and what they see.
 struct AttentionShape {
   int num_heads = 0;  // query heads; a multiple of num_kv_heads
   int num_kv_heads = 0;
   int head_dim = 0;
-  int rotary_dim = 0;  // leading dimensions of a head that RoPE turns; 0 for none, even
-  float scale = 0.0F;  // of query times key, usually 1 / sqrt(head_dim)
+  int rotary_dim = 0;     // leading dimensions of a head that RoPE turns; 0 for none, even
+  float scale = 0.0F;     // of query times key, usually 1 / sqrt(head_dim)
+  int window = 0;         // keys that a row sees, its own the last; 0: all up to its own
+  float soft_cap = 0.0F;  // scores become soft_cap * tanh(score / soft_cap); 0: they stay
 };
+
+enum class NormKind : std::uint8_t { kRms, kLayer };
+
+/// A norm over consecutive values. kRms: (x * (1 / sqrt(mean(x^2) + eps))) * weight. kLayer:
+/// ((x - mean) * (1 / sqrt(mean((x - mean)^2) + eps))) * weight + bias. Values, or their squares by
+/// fused multiply-adds, are summed in 16 interleaved chains (chain j: elements i with i % 16 == j,
+/// ascending) added pairwise: (j, j + 8), (j, j + 4), (j, j + 2), (j, j + 1).
+struct Norm {
+  NormKind kind = NormKind::kRms;
+  float eps = 0.0F;
+  const float* weight = nullptr;  // one value a column
+  const float* bias = nullptr;    // the same; null for none; only kLayer has one
+};
+
+/// Parts of a row that an operator takes one by one: `count` parts of `width` columns beside each
+/// other, the first at column `begin`.
+struct RowParts {
+  std::int64_t begin = 0;
+  std::int64_t width = 0;
+  std::int64_t count = 1;
+};
+
+/// kSilu: x / (1 + exp(-x)). kGeluTanh and kGeluErf: x * Phi(x), by the approximation with tanh and
+/// without it (numeric.h).
+enum class Activation : std::uint8_t { kSilu, kGeluTanh, kGeluErf };
 
 /// One layer's part of the paged KV cache. The bytes of a block are the backend's business.
 struct KvLayer {
@@ -65,6 +92,9 @@ struct SequenceRows {
   std::int32_t num_rows = 0;
   std::int32_t first_position = 0;       // of the first row; the others follow
   const std::int32_t* blocks = nullptr;  // ids; cover positions [0, first_position + num_rows)
+  // Tokens that the sequence may come to, known from its start; 0 where nothing depends on it. For
+  // what makes the operators' inputs, not for them.
+  std::int32_t max_length = 0;
 };
 
 /// Log-softmax facts of one row of logits.
@@ -93,10 +123,16 @@ class Ops {
   /// out float32 [rows, k] = the rows of table named by ids.
   virtual void embed(TensorView out, const Matrix& table, std::span<const std::int32_t> ids) = 0;
 
-  /// out compute type [rows, h] = (x * (1 / sqrt(mean(x^2) + eps))) * weight; x float32 [rows, h].
-  /// The squares are summed in 16 interleaved chains of fused multiply-adds (chain j: elements i
-  /// with i % 16 == j, ascending) added pairwise: (j, j + 8), (j, j + 4), (j, j + 2), (j, j + 1).
-  virtual void rms_norm(TensorView out, ConstTensorView x, const float* weight, float eps) = 0;
+  /// out [rows, h] = x [rows, h], normed. x is float32, out float32 or the compute type; a float32
+  /// out may be x itself.
+  virtual void norm(TensorView out, ConstTensorView x, const Norm& norm) = 0;
+
+  /// Norms parts of each row of inout float32 in place, each part by itself and with the same
+  /// weights [parts.width].
+  virtual void norm_parts(TensorView inout, const RowParts& parts, const Norm& norm) = 0;
+
+  /// out compute type [rows, h] = x float32 [rows, h], rounded.
+  virtual void convert(TensorView out, ConstTensorView x) = 0;
 
   /// out float32 [m, n] = x [m, k] (compute type) times w's transpose, plus bias (n floats, or
   /// null).
@@ -129,19 +165,30 @@ class Ops {
   /// Causal attention over the cache. out and q: compute type [rows, heads * head_dim].
   /// Keys are walked in chunks of 64 from position 0 with an online soft-max; what lies in masked
   /// or unwritten slots never shows. Same operations for a row whether it is decoded or part of a
-  /// prompt chunk. For each chunk: score = chain(query, key) * scale; m' = max(m, scores); p =
-  /// exp(score - m') rounded to the compute type; total = fma(total, exp(m - m'), sum of p in 16
-  /// interleaved chains as in rms_norm); sum[d] = chain of p * value[d] over the chunk's tokens,
-  /// from sum[d] * exp(m - m'). At the end out[d] = sum[d] * (1 / total).
+  /// prompt chunk. For each chunk: score = chain(query, key) * scale, soft-capped; m' = max(m,
+  /// scores); p = exp(score - m') rounded to the compute type; total = fma(total, exp(m - m'), sum
+  /// of p in 16 interleaved chains as in a norm); sum[d] = chain of p * value[d] over the chunk's
+  /// tokens, from sum[d] * exp(m - m'). At the end out[d] = sum[d] * (1 / total).
+  /// With a window, chunks that lie behind it for a row are not read for that row; in the chunk
+  /// where it begins, p of the keys behind it is zero.
   virtual void attention(TensorView out, ConstTensorView q, const AttentionShape& shape,
                          const KvLayer& kv, std::span<const SequenceRows> sequences) = 0;
 
-  /// out compute type [rows, i] = silu(gate) * up, silu(x) = x / (1 + exp(-x)); gate_up float32
-  /// [rows, 2 * i], gates first.
-  virtual void silu_mul(TensorView out, ConstTensorView gate_up) = 0;
+  /// out compute type [rows, i] = activation(x), x float32 [rows, i]; or, where x has twice as many
+  /// columns, activation(gate) * up, gates first.
+  virtual void activate(TensorView out, ConstTensorView x, Activation activation) = 0;
+
+  /// inout float32 = inout * factor.
+  virtual void scale(TensorView inout, float factor) = 0;
+
+  /// inout float32 [rows, h] = inout + x * factor, both operations rounded; x float32 [rows, h].
+  virtual void add_scaled(TensorView inout, ConstTensorView x, float factor) = 0;
+
+  /// inout float32 = cap * tanh(inout / cap).
+  virtual void soft_cap(TensorView inout, float cap) = 0;
 
   /// One entry a row of logits float32 [rows, vocab]; exp(logit - max) is summed over fixed slices
-  /// of 1,024 ids (in a slice 16 interleaved chains as in rms_norm), slices in ascending order.
+  /// of 1,024 ids (in a slice 16 interleaved chains as in a norm), slices in ascending order.
   virtual void row_statistics(std::span<RowStatistics> out, ConstTensorView logits) = 0;
 
   /// Bytes of one block of one layer: keys and values of block_tokens positions.

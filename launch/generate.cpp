@@ -13,6 +13,7 @@
 #include "launch/generate_setup.h"
 #include "launch/generate_summary.h"
 #include "launch/guard.h"
+#include "launch/load_weights.h"
 #include "launch/rank_links.h"
 #include "runtime/dispatch/replica_loop.h"
 #include "runtime/driver/job_loop.h"
@@ -55,15 +56,7 @@ class Job {
 
   void load() {
     const Clock::time_point start = Clock::now();
-    const std::uint64_t expected = stage_stored_bytes(*setup_.checkpoint, setup_.part());
-    double next_s = 2.0;
-    const LoadProgress progress = [&](std::uint64_t bytes) {
-      if (environment_.rank() != 0 || seconds_since(start) < next_s) return;
-      next_s = seconds_since(start) + 2.0;
-      fmt::print(stderr, "loading: {} of {} read\n", bytes_text(bytes), bytes_text(expected));
-    };
-    StageWeights weights =
-        load_stage_weights(*setup_.checkpoint, setup_.part(), *setup_.ops, progress);
+    StageWeights weights = load_weights(environment_, options_, setup_);
     model_ =
         std::make_unique<StageModel>(setup_.checkpoint->config(), setup_.part(), std::move(weights),
                                      *setup_.ops, setup_.size, links_->exchange.get());

@@ -26,6 +26,14 @@ void declare_model(OptionSet& set, GenerateOptions& o) {
            .help = "Jinja file for chat requests",
            .fallback = "the model's"},
           o.chat_template);
+  set.add_choice({.name = "load-format",
+                  .value = "F",
+                  .help = "auto, or dummy: random weights, from config.json alone"},
+                 o.load_format, {"auto", "dummy"});
+  set.add_choice({.name = "load",
+                  .value = "L",
+                  .help = "read each byte once a node, once a job (broadcast), or per rank (own)"},
+                 o.load, {"node", "broadcast", "own"});
   set.add_choice(
       {.name = "dtype", .value = "T", .help = "auto, float32 or bfloat16: weights and inputs"},
       o.dtype, {"auto", "float32", "bfloat16"});

@@ -17,6 +17,8 @@ struct GenerateOptions {
   std::string model;
   std::optional<std::string> tokenizer;
   std::optional<std::string> chat_template;
+  std::string load_format = "auto";
+  std::string load = "node";
   std::string dtype = "auto";
   std::optional<int> max_model_len;
   std::string generation_config = "auto";

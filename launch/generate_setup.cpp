@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "model/checkpoint/dummy_checkpoint.h"
 #include "partition/layer_split.h"
 #include "partition/placement.h"
 #include "runtime/job/sampling_defaults.h"
@@ -138,7 +139,8 @@ ChatRenderer make_renderer(const ModelText& text, std::int64_t now_s) {
 JobKey make_job_key(const RankSetup& setup, const GenerateOptions& options, const ModelText& text,
                     const SamplingDefaults& defaults, const std::string& model_name) {
   return {
-      {"weights", setup.checkpoint->fingerprint(), ""},
+      {"weights", setup.checkpoint->fingerprint(),
+       options.load_format == "dummy" ? "--load-format dummy" : ""},
       {"tokenizer", text.tokenizer->fingerprint(), ""},
       {"dtype", std::string(dtype_name(setup.dtype)),
        fmt::format("--dtype {}", dtype_name(setup.dtype))},
@@ -156,9 +158,9 @@ JobKey make_job_key(const RankSetup& setup, const GenerateOptions& options, cons
 
 }  // namespace
 
-StagePart RankSetup::part() const {
-  StagePart part = parts[static_cast<std::size_t>(at.pipeline)];
-  part.tensor_rank = at.tensor;
+StagePart RankSetup::part_of(const Coordinates& place) const {
+  StagePart part = parts[static_cast<std::size_t>(place.pipeline)];
+  part.tensor_rank = place.tensor;
   return part;
 }
 
@@ -184,6 +186,7 @@ SchedulerLimits RankSetup::scheduler_limits(const GenerateOptions& options) cons
           .num_blocks = size.num_blocks,
           .block_tokens = size.block_tokens,
           .max_model_len = max_model_len,
+          .window = checkpoint->config().common_window(),
           .max_plan_bytes = max_plan_bytes};
 }
 
@@ -210,10 +213,11 @@ RankSetup set_up_rank(const Environment& environment, const GenerateOptions& opt
   RankSetup setup;
   setup.layout = resolve_layout(options.layout(), environment.num_ranks());
   setup.at = Topology(setup.layout, environment.rank()).coordinates();
-  setup.checkpoint = Checkpoint::open(resolve_model_path(options.model));
+  setup.checkpoint =
+      options.load_format == "dummy" ? open_dummy(options.model) : Checkpoint::open(options.model);
   const ModelConfig& config = setup.checkpoint->config();
   setup.dtype = choose_dtype(options.dtype, *setup.checkpoint);
-  tensor_shards(sharded_sizes(config), setup.layout.tensor);  // a size that cannot be shows now
+  require_tensor_parallel(config, setup.layout.tensor);
   setup.parts = make_parts(config, options, setup.layout);
   setup.max_model_len = choose_max_model_len(config, options);
   setup.num_micro_batches =

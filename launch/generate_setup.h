@@ -41,7 +41,8 @@ struct RankSetup {
   std::size_t max_plan_bytes = 0;
   std::vector<std::string> names;  // of all ranks: "rank 1 on host a (stage 1)"
 
-  StagePart part() const;
+  StagePart part() const { return part_of(at); }
+  StagePart part_of(const Coordinates& place) const;
   int num_stages() const { return layout.pipeline; }
   const std::string& name(int rank) const { return names[static_cast<std::size_t>(rank)]; }
   /// Between stages; hidden_size 0: to ranks that share the first stage with the head.

@@ -134,6 +134,7 @@ Json summary_json(const RunReport& r) {
                                                 : 0.0},
           {"preemptions", totals.num_preemptions},
           {"recomputed_tokens", totals.num_recomputed_tokens},
+          {"moved_sequences", r.counts.num_moved_sequences},
           {"time_to_first_token", latency_json(r.latencies.first_token)},
           {"time_per_output_token", latency_json(r.latencies.per_output_token)},
           {"ranks", ranks}};
@@ -156,6 +157,10 @@ std::string summary_text(const RunReport& r) {
   if (totals.num_preemptions > 0) {
     text += fmt::format("KV cache full {} times: {} tokens computed again\n",
                         totals.num_preemptions, totals.num_recomputed_tokens);
+  }
+  if (r.counts.num_moved_sequences > 0) {
+    text += fmt::format("{} sequences moved from a slow replica to a faster one\n",
+                        r.counts.num_moved_sequences);
   }
   text += fmt::format("  {:<22}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}\n", "milliseconds", "mean", "median",
                       "p95", "min", "max", "std");

@@ -112,7 +112,9 @@ std::string value_text(const ordered_json& value) {
 }  // namespace
 
 void Findings::problem(std::string text) {
-  problems.push_back(std::move(text));
+  // Weights and tokenizer may come from one damaged file.
+  const bool is_known = std::find(problems.begin(), problems.end(), text) != problems.end();
+  if (!is_known) problems.push_back(std::move(text));
   exit_code = kExitUsage;
 }
 

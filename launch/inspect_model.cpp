@@ -25,6 +25,8 @@ std::string_view scaling_name(RopeConfig::Scaling scaling) {
       return "llama3";
     case RopeConfig::Scaling::kYarn:
       return "yarn";
+    case RopeConfig::Scaling::kLong:
+      return "longrope";
   }
   return "unknown";
 }
@@ -39,7 +41,10 @@ void add_config_facts(const ModelConfig& c, ordered_json& facts) {
   facts["intermediate_size"] = c.intermediate_size;
   facts["vocab_size"] = c.vocab_size;
   facts["max_position_embeddings"] = c.max_position_embeddings;
-  facts["rope"] = {{"theta", c.rope.theta}, {"scaling", scaling_name(c.rope.scaling)}};
+  if (c.rope.rotary_dim > 0) {
+    facts["rope"] = {{"theta", c.rope.theta}, {"scaling", scaling_name(c.rope.scaling)}};
+  }
+  if (c.window > 0) facts["sliding_window"] = c.window;
   facts["tied_head"] = c.tied_head;
   facts["eos_token_ids"] = c.eos_token_ids;
 }

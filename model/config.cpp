@@ -64,7 +64,13 @@ void apply_yarn(const RopeConfig& rope, std::vector<float>& frequencies) {
 
 }  // namespace
 
-std::vector<float> rope_inverse_frequencies(const RopeConfig& rope) {
+RopeLength rope_length(const RopeConfig& rope, int max_length) {
+  const bool beyond = max_length > rope.original_max_position_embeddings;
+  return rope.scaling == RopeConfig::Scaling::kLong && beyond ? RopeLength::kLong
+                                                              : RopeLength::kShort;
+}
+
+std::vector<float> rope_inverse_frequencies(const RopeConfig& rope, RopeLength length) {
   std::vector<float> frequencies(static_cast<std::size_t>(rope.rotary_dim) / 2);
   for (std::size_t i = 0; i < frequencies.size(); ++i) frequencies[i] = 1.0F / wave_radius(rope, i);
   switch (rope.scaling) {
@@ -79,11 +85,26 @@ std::vector<float> rope_inverse_frequencies(const RopeConfig& rope) {
     case RopeConfig::Scaling::kYarn:
       apply_yarn(rope, frequencies);
       break;
+    case RopeConfig::Scaling::kLong: {
+      const std::vector<float>& divisors =
+          length == RopeLength::kLong ? rope.long_divisors : rope.short_divisors;
+      for (std::size_t i = 0; i < frequencies.size(); ++i) {
+        frequencies[i] = 1.0F / (divisors[i] * wave_radius(rope, i));
+      }
+      break;
+    }
   }
   for (std::size_t i = 0; i < rope.frequency_divisors.size(); ++i) {
     frequencies[i] /= rope.frequency_divisors[i];
   }
   return frequencies;
+}
+
+int ModelConfig::common_window() const {
+  for (int i = 0; i < num_layers; ++i) {
+    if (!layer(i).windowed) return 0;
+  }
+  return window;
 }
 
 }  // namespace headrace

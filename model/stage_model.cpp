@@ -9,7 +9,7 @@ namespace {
 
 // Elements a row of each workspace, from which both the allocation and the memory plan follow.
 struct RowWidths {
-  std::int64_t hidden, qkv, gate_up, heads, inner, rotary, vocab;
+  std::int64_t hidden, qkv, gate_up, heads, inner, vocab;
   std::int64_t wide() const { return std::max(qkv, gate_up); }
 };
 
@@ -17,15 +17,29 @@ RowWidths row_widths(const ModelConfig& c, const TensorShard& own) {
   const std::int64_t heads = std::int64_t{own.heads.size()} * c.head_dim;
   return {.hidden = c.hidden_size,
           .qkv = heads + 2 * std::int64_t{own.kv_heads.size()} * c.head_dim,
-          .gate_up = 2 * std::int64_t{own.intermediate.size()},
+          .gate_up = (c.gated_mlp ? 2 : 1) * std::int64_t{own.intermediate.size()},
           .heads = heads,
           .inner = std::max<std::int64_t>(heads, own.intermediate.size()),
-          .rotary = c.rope.rotary_dim,
           .vocab = c.vocab_size};
 }
 
 std::size_t area(std::int64_t rows, std::int64_t cols, DType dtype) {
   return static_cast<std::size_t>(rows * cols) * dtype_bytes(dtype);
+}
+
+std::size_t rotations_bytes(const ModelConfig& config, int max_rows) {
+  return Rotations::bytes(config.rope, max_rows) +
+         (config.window_rope ? Rotations::bytes(*config.window_rope, max_rows) : 0);
+}
+
+// What attention and MLP give is added to the hidden state as it is, or changed before.
+bool changes_outcomes(const ModelConfig& config) {
+  return config.post_norms || config.residual_scale != 1.0F;
+}
+
+bool needs_outcome(const ModelConfig& config, const StagePart& part) {
+  return (part.num_layers() > 0 && changes_outcomes(config)) ||
+         (part.embedding && config.learned_positions);
 }
 
 // Rows are dealt out in near-equal runs.
@@ -46,7 +60,11 @@ AttentionShape attention_shape(const ModelConfig& config, const StagePart& part)
           .num_kv_heads = own.kv_heads.size(),
           .head_dim = config.head_dim,
           .rotary_dim = config.rope.rotary_dim,
-          .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim)))};
+          .scale = config.attention_scale > 0.0F
+                       ? config.attention_scale
+                       : static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim))),
+          .window = 0,
+          .soft_cap = config.attention_soft_cap};
 }
 
 std::size_t stage_block_bytes(const ModelConfig& config, const StagePart& part, const Ops& ops,
@@ -75,9 +93,11 @@ std::size_t stage_workspace_bytes(const ModelConfig& config, const StagePart& pa
   const RowWidths w = row_widths(config, stage_shard(config, part).own);
   std::size_t bytes = 0;
   if (part.num_layers() > 0) {
-    bytes += area(size.max_rows, w.wide() + w.rotary, DType::kFloat32) +
+    bytes += area(size.max_rows, w.wide(), DType::kFloat32) +
+             rotations_bytes(config, size.max_rows) +
              area(size.max_rows, w.hidden + w.heads + w.inner, dtype);
   }
+  if (needs_outcome(config, part)) bytes += area(size.max_rows, w.hidden, DType::kFloat32);
   if (part.head) {
     bytes += area(size.max_logit_rows, w.hidden, DType::kFloat32) +
              area(most_own_rows(size, part), w.vocab, DType::kFloat32) +
@@ -96,7 +116,7 @@ StageModel::StageModel(const ModelConfig& config, StagePart part, StageWeights w
       exchange_(exchange),
       shard_(stage_shard(config, part)),
       attention_(attention_shape(config, part)),
-      inverse_frequencies_(rope_inverse_frequencies(config.rope)) {
+      rotations_(config.rope, part.num_layers() > 0 ? size.max_rows : 0) {
   const RowWidths w = row_widths(config, shard_.own);
   const DType dtype = ops.compute_dtype();
   const std::int64_t norm_rows =
@@ -109,8 +129,11 @@ StageModel::StageModel(const ModelConfig& config, StagePart part, StageWeights w
     wide_ = Buffer(area(size.max_rows, w.wide(), DType::kFloat32));
     queries_ = Buffer(area(size.max_rows, w.heads, dtype));
     inner_ = Buffer(area(size.max_rows, w.inner, dtype));
-    rotations_ = Buffer(area(size.max_rows, w.rotary, DType::kFloat32));
+    if (config.window_rope) window_rotations_.emplace(*config.window_rope, size.max_rows);
     ops.reserve(size.max_rows, size.max_context, attention_);
+  }
+  if (needs_outcome(config, part)) {
+    outcome_ = Buffer(area(size.max_rows, w.hidden, DType::kFloat32));
   }
   if (part.head) {
     gathered_ = Buffer(area(size.max_logit_rows, w.hidden, DType::kFloat32));
@@ -120,6 +143,7 @@ StageModel::StageModel(const ModelConfig& config, StagePart part, StageWeights w
   }
   partials_.reserve(std::max(shard_.attention_sum.merges.size(), shard_.mlp_sum.merges.size()));
   own_tokens_.reserve(static_cast<std::size_t>(size.max_rows));
+  positions_.reserve(static_cast<std::size_t>(size.max_rows));
 }
 
 TensorView StageModel::workspace(const Buffer& buffer, std::int64_t rows, std::int64_t cols,
@@ -134,28 +158,27 @@ KvLayer StageModel::kv_layer(int index) const {
           .block_tokens = size_.block_tokens};
 }
 
-// Cosines and sines of every row's position: angles in float32 as transformers takes them,
-// functions in double, so that the rounded result does not hang on a library's last bit.
-void StageModel::fill_rotations(std::span<const SequenceRows> sequences) {
-  const auto rotary = static_cast<std::size_t>(config_.rope.rotary_dim);
-  const std::size_t half = rotary / 2;
-  const double factor = config_.rope.attention_factor;
-  auto* table = reinterpret_cast<float*>(rotations_.data());
+void StageModel::embed(TensorView hidden, std::span<const TokenId> tokens,
+                       std::span<const SequenceRows> sequences) {
+  embed_tokens(hidden, tokens);
+  if (config_.embedding_scale != 1.0F) ops_.scale(hidden, config_.embedding_scale);
+  if (config_.learned_positions) add_positions(hidden, sequences);
+}
+
+void StageModel::add_positions(TensorView hidden, std::span<const SequenceRows> sequences) {
+  positions_.assign(static_cast<std::size_t>(hidden.rows), 0);
   for (const SequenceRows& sequence : sequences) {
-    for (int i = 0; i < sequence.num_rows; ++i) {
-      float* row = table + static_cast<std::size_t>(sequence.first_row + i) * rotary;
-      const auto position = static_cast<float>(sequence.first_position + i);
-      for (std::size_t d = 0; d < half; ++d) {
-        const auto angle = static_cast<double>(position * inverse_frequencies_[d]);
-        row[d] = static_cast<float>(std::cos(angle) * factor);
-        row[half + d] = static_cast<float>(std::sin(angle) * factor);
-      }
+    for (std::int32_t i = 0; i < sequence.num_rows; ++i) {
+      positions_[static_cast<std::size_t>(sequence.first_row + i)] = sequence.first_position + i;
     }
   }
+  const TensorView rows = workspace(outcome_, hidden.rows, hidden.cols, DType::kFloat32);
+  ops_.embed(rows, *weights_.positions, positions_);
+  ops_.add_scaled(hidden, rows, 1.0F);
 }
 
 // Every rank looks up the tokens whose rows it holds; the rows then go to their places.
-void StageModel::embed(TensorView hidden, std::span<const TokenId> tokens) {
+void StageModel::embed_tokens(TensorView hidden, std::span<const TokenId> tokens) {
   if (exchange_ == nullptr) {
     ops_.embed(hidden, *weights_.embedding, tokens);
     return;
@@ -185,8 +208,8 @@ void StageModel::embed(TensorView hidden, std::span<const TokenId> tokens) {
 }
 
 // hidden += x times the whole matrix's transpose + bias, of which this rank has some columns.
-void StageModel::add_product(TensorView hidden, ConstTensorView x, const Linear& linear,
-                             const ShardedSum& sum) {
+void StageModel::add_product(TensorView hidden, ConstTensorView x, const RowParallel& product) {
+  const Linear& linear = product.linear;
   if (exchange_ == nullptr) {
     ops_.matmul_add(hidden, x, *linear.weight, linear.bias_or_null());
     return;
@@ -201,44 +224,109 @@ void StageModel::add_product(TensorView hidden, ConstTensorView x, const Linear&
   partials_.clear();
   for (int rank = 0; rank < exchange_->size(); ++rank) {
     const auto* values = reinterpret_cast<const float*>(exchange_->part(rank).data());
-    for (int v = 0; v < sum.num_values[static_cast<std::size_t>(rank)]; ++v) {
+    for (int v = 0; v < product.sum.num_values[static_cast<std::size_t>(rank)]; ++v) {
       partials_.push_back(values + v * hidden.rows * hidden.cols);
     }
   }
-  ops_.add_partials(hidden, partials_, sum.merges, linear.bias_or_null());
+  ops_.add_partials(hidden, partials_, product.sum.merges, linear.bias_or_null());
 }
 
-void StageModel::run_layer(int index, TensorView hidden, std::span<const SequenceRows> sequences) {
+// The same, with norm and factor between the product and the hidden state where the model has them.
+// The product is added to zeros then, so that it has the same bits with and without an exchange.
+void StageModel::add_outcome(TensorView hidden, ConstTensorView x, const RowParallel& product) {
+  if (!changes_outcomes(config_)) {
+    add_product(hidden, x, product);
+    return;
+  }
+  const TensorView outcome = workspace(outcome_, hidden.rows, hidden.cols, DType::kFloat32);
+  std::memset(outcome.data, 0, outcome.bytes());
+  add_product(outcome, x, product);
+  if (config_.post_norms) ops_.norm(outcome, outcome, norm_of(product.post_norm));
+  ops_.add_scaled(hidden, outcome, config_.residual_scale);
+}
+
+Norm StageModel::norm_of(const NormWeights& weights) const {
+  return {.kind = config_.norm,
+          .eps = config_.norm_eps,
+          .weight = weights.weight.data(),
+          .bias = weights.bias.empty() ? nullptr : weights.bias.data()};
+}
+
+void StageModel::pre_norm(TensorView normed, ConstTensorView hidden, const NormWeights& weights) {
+  if (config_.pre_norms) {
+    ops_.norm(normed, hidden, norm_of(weights));
+  } else {
+    ops_.convert(normed, hidden);
+  }
+}
+
+void StageModel::norm_queries_and_keys(const LayerWeights& weights, TensorView qkv) {
+  if (config_.qk_norm == QkNorm::kNone) return;
+  const auto parts = [&](std::int64_t begin, int heads) -> RowParts {
+    const std::int64_t cols = std::int64_t{heads} * attention_.head_dim;
+    if (config_.qk_norm == QkNorm::kProjection) return {.begin = begin, .width = cols};
+    return {.begin = begin, .width = attention_.head_dim, .count = heads};
+  };
+  const std::int64_t queries = std::int64_t{attention_.num_heads} * attention_.head_dim;
+  ops_.norm_parts(qkv, parts(0, attention_.num_heads), norm_of(weights.q_norm));
+  ops_.norm_parts(qkv, parts(queries, attention_.num_kv_heads), norm_of(weights.k_norm));
+}
+
+// What the heads of a layer see, [rows, heads * head_dim] in the compute type.
+TensorView StageModel::attend(int index, ConstTensorView normed,
+                              std::span<const SequenceRows> sequences) {
   const LayerWeights& w = weights_.layers[static_cast<std::size_t>(index)];
+  const LayerTraits traits = config_.layer(part_.begin_layer + index);
   const RowWidths widths = row_widths(config_, shard_.own);
   const DType dtype = ops_.compute_dtype();
-  const std::int64_t rows = hidden.rows;
+  const Rotations& rotations =
+      traits.windowed && window_rotations_ ? *window_rotations_ : rotations_;
+  AttentionShape shape = attention_;
+  shape.window = traits.windowed ? config_.window : 0;
+  shape.rotary_dim = traits.rope ? rotations.rotary_dim() : 0;
+
+  const TensorView qkv = workspace(wide_, normed.rows, widths.qkv, DType::kFloat32);
+  const TensorView queries = workspace(queries_, normed.rows, widths.heads, dtype);
+  const TensorView attended = workspace(inner_, normed.rows, widths.heads, dtype);
   const KvLayer kv = kv_layer(index);
-
-  const TensorView normed = workspace(normed_, rows, widths.hidden, dtype);
-  const TensorView qkv = workspace(wide_, rows, widths.qkv, DType::kFloat32);
-  const TensorView queries = workspace(queries_, rows, widths.heads, dtype);
-  const TensorView attended = workspace(inner_, rows, widths.heads, dtype);
-  ops_.rms_norm(normed, hidden, w.attention_norm.data(), config_.rms_norm_eps);
   ops_.matmul(qkv, normed, *w.qkv.weight, w.qkv.bias_or_null());
-  ops_.rope_and_store_kv(queries, qkv, reinterpret_cast<const float*>(rotations_.data()),
-                         attention_, kv, sequences);
-  ops_.attention(attended, queries, attention_, kv, sequences);
-  add_product(hidden, attended, w.output, shard_.attention_sum);
+  norm_queries_and_keys(w, qkv);
+  ops_.rope_and_store_kv(queries, qkv, rotations.table(), shape, kv, sequences);
+  ops_.attention(attended, queries, shape, kv, sequences);
+  return attended;
+}
 
-  const TensorView gate_up = workspace(wide_, rows, widths.gate_up, DType::kFloat32);
-  const TensorView activated = workspace(inner_, rows, shard_.own.intermediate.size(), dtype);
-  ops_.rms_norm(normed, hidden, w.mlp_norm.data(), config_.rms_norm_eps);
-  ops_.matmul(gate_up, normed, *w.gate_up.weight, w.gate_up.bias_or_null());
-  ops_.silu_mul(activated, gate_up);
-  add_product(hidden, activated, w.down, shard_.mlp_sum);
+// What goes into the MLP's last product, [rows, intermediate] in the compute type.
+TensorView StageModel::run_mlp(const LayerWeights& weights, ConstTensorView normed) {
+  const RowWidths widths = row_widths(config_, shard_.own);
+  const TensorView gate_up = workspace(wide_, normed.rows, widths.gate_up, DType::kFloat32);
+  const TensorView activated =
+      workspace(inner_, normed.rows, shard_.own.intermediate.size(), ops_.compute_dtype());
+  ops_.matmul(gate_up, normed, *weights.gate_up.weight, weights.gate_up.bias_or_null());
+  ops_.activate(activated, gate_up, config_.activation);
+  return activated;
+}
+
+// Residuals are added in one order: first attention, then MLP. Side by side, both read the layer's
+// input, so the MLP's norm is taken before anything is added.
+void StageModel::run_layer(int index, TensorView hidden, std::span<const SequenceRows> sequences) {
+  const LayerWeights& w = weights_.layers[static_cast<std::size_t>(index)];
+  const TensorView normed = workspace(normed_, hidden.rows, hidden.cols, ops_.compute_dtype());
+  pre_norm(normed, hidden, w.attention_norm);
+  const TensorView attended = attend(index, normed, sequences);
+  if (config_.parallel_residual && !config_.shared_pre_norm) pre_norm(normed, hidden, w.mlp_norm);
+  add_outcome(hidden, attended, {w.output, shard_.attention_sum, w.attention_post_norm});
+  if (!config_.parallel_residual) pre_norm(normed, hidden, w.mlp_norm);
+  const TensorView activated = run_mlp(w, normed);
+  add_outcome(hidden, activated, {w.down, shard_.mlp_sum, w.mlp_post_norm});
 }
 
 void StageModel::forward(TensorView hidden, std::span<const TokenId> tokens,
                          std::span<const SequenceRows> sequences) {
-  if (part_.embedding) embed(hidden, tokens);
+  if (part_.embedding) embed(hidden, tokens, sequences);
   if (part_.num_layers() == 0) return;
-  fill_rotations(sequences);
+  rotations_.fill(sequences);
+  if (window_rotations_) window_rotations_->fill(sequences);
   for (int i = 0; i < part_.num_layers(); ++i) run_layer(i, hidden, sequences);
 }
 
@@ -282,8 +370,10 @@ StageModel::Logits StageModel::logits(ConstTensorView hidden, std::span<const st
   const TensorView normed = workspace(normed_, count, hidden.cols, ops_.compute_dtype());
   const IndexRange own = own_rows(static_cast<int>(count), part_.tensor_rank);
   const TensorView values = workspace(logits_, own.size(), config_.vocab_size, DType::kFloat32);
-  ops_.rms_norm(normed, gathered, weights_.final_norm.data(), config_.rms_norm_eps);
+  ops_.norm(normed, gathered, norm_of(weights_.final_norm));
   multiply_by_head(values, normed, own);
+  if (config_.logit_scale != 1.0F) ops_.scale(values, config_.logit_scale);
+  if (config_.logit_soft_cap > 0.0F) ops_.soft_cap(values, config_.logit_soft_cap);
   const std::span<RowStatistics> statistics(statistics_.data(),
                                             static_cast<std::size_t>(own.size()));
   ops_.row_statistics(statistics, values);

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "kernels/buffer.h"
 #include "kernels/ops.h"
 #include "model/config.h"
+#include "model/rotations.h"
 #include "model/stage_weights.h"
 #include "model/token.h"
 
@@ -59,11 +61,25 @@ class StageModel {
   const StagePart& part() const { return part_; }
 
  private:
+  /// A row-parallel product, how its parts meet, and the norm of what it gives.
+  struct RowParallel {
+    const Linear& linear;
+    const ShardedSum& sum;
+    const NormWeights& post_norm;
+  };
+
+  void embed(TensorView hidden, std::span<const TokenId> tokens,
+             std::span<const SequenceRows> sequences);
+  void embed_tokens(TensorView hidden, std::span<const TokenId> tokens);
+  void add_positions(TensorView hidden, std::span<const SequenceRows> sequences);
   void run_layer(int index, TensorView hidden, std::span<const SequenceRows> sequences);
-  void fill_rotations(std::span<const SequenceRows> sequences);
-  void embed(TensorView hidden, std::span<const TokenId> tokens);
-  void add_product(TensorView hidden, ConstTensorView x, const Linear& linear,
-                   const ShardedSum& sum);
+  TensorView attend(int index, ConstTensorView normed, std::span<const SequenceRows> sequences);
+  TensorView run_mlp(const LayerWeights& weights, ConstTensorView normed);
+  void norm_queries_and_keys(const LayerWeights& weights, TensorView qkv);
+  void pre_norm(TensorView normed, ConstTensorView hidden, const NormWeights& weights);
+  void add_outcome(TensorView hidden, ConstTensorView x, const RowParallel& product);
+  void add_product(TensorView hidden, ConstTensorView x, const RowParallel& product);
+  Norm norm_of(const NormWeights& weights) const;
   void multiply_by_head(TensorView values, ConstTensorView normed, IndexRange own);
   KvLayer kv_layer(int index) const;
   TensorView workspace(const Buffer& buffer, std::int64_t rows, std::int64_t cols,
@@ -77,19 +93,21 @@ class StageModel {
   ShardExchange* exchange_;
   StageShard shard_;
   AttentionShape attention_;
-  std::vector<float> inverse_frequencies_;  // [rotary_dim / 2]
+  Rotations rotations_;
+  std::optional<Rotations> window_rotations_;  // of windowed layers, where they have their own
   std::size_t block_bytes_ = 0;
-  Buffer kv_;         // [layers, num_blocks, block_bytes]
-  Buffer normed_;     // compute type [max_rows, hidden]
-  Buffer wide_;       // float32: qkv or gate_up
-  Buffer queries_;    // compute type [max_rows, heads * head_dim]
-  Buffer inner_;      // compute type [max_rows, heads * head_dim or intermediate]
-  Buffer rotations_;  // float32 [max_rows, rotary_dim]
-  Buffer gathered_;   // float32 [max_logit_rows, hidden]
-  Buffer logits_;     // float32 [own rows of max_logit_rows, vocab]
+  Buffer kv_;        // [layers, num_blocks, block_bytes]
+  Buffer normed_;    // compute type [max_rows, hidden]
+  Buffer wide_;      // float32: qkv or gate_up
+  Buffer queries_;   // compute type [max_rows, heads * head_dim]
+  Buffer inner_;     // compute type [max_rows, heads * head_dim or intermediate]
+  Buffer outcome_;   // float32 [max_rows, hidden]: what is still changed before it is added
+  Buffer gathered_;  // float32 [max_logit_rows, hidden]
+  Buffer logits_;    // float32 [own rows of max_logit_rows, vocab]
   std::vector<RowStatistics> statistics_;
-  std::vector<const float*> partials_;  // of the sum at hand
-  std::vector<TokenId> own_tokens_;     // of the step, as rows of the embedding
+  std::vector<const float*> partials_;   // of the sum at hand
+  std::vector<TokenId> own_tokens_;      // of the step, as rows of the embedding
+  std::vector<std::int32_t> positions_;  // of the step's rows, where they are learned
 };
 
 /// Bytes of a rank's buffer in the exchange between the ranks of a stage.
@@ -102,7 +120,8 @@ std::size_t stage_workspace_bytes(const ModelConfig& config, const StagePart& pa
 std::size_t stage_block_bytes(const ModelConfig& config, const StagePart& part, const Ops& ops,
                               int block_tokens);
 
-/// The heads of the part's attention as the operators see them.
+/// The heads of the part's attention as the operators see them, in a layer that sees everything and
+/// has RoPE.
 AttentionShape attention_shape(const ModelConfig& config, const StagePart& part);
 
 }  // namespace headrace

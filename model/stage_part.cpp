@@ -1,5 +1,7 @@
 #include "model/stage_part.h"
 
+#include <stdexcept>
+
 namespace headrace {
 
 ShardedSizes sharded_sizes(const ModelConfig& config) {
@@ -8,6 +10,15 @@ ShardedSizes sharded_sizes(const ModelConfig& config) {
           .head_dim = config.head_dim,
           .intermediate_size = config.intermediate_size,
           .vocab_size = config.vocab_size};
+}
+
+void require_tensor_parallel(const ModelConfig& config, int size) {
+  tensor_shards(sharded_sizes(config), size);
+  if (size > 1 && config.qk_norm == QkNorm::kProjection) {
+    throw std::invalid_argument(config.architecture +
+                                " has norms over all queries and all keys of a token, which needs "
+                                "them on one rank: only a tensor-parallel size of 1 is supported");
+  }
 }
 
 StageShard stage_shard(const ModelConfig& config, const StagePart& part) {

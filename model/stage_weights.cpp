@@ -69,18 +69,30 @@ class Loader {
     return result;
   }
 
+  NormWeights norm(const NormSource& source) {
+    return {.weight = optional_vector(source.weight), .bias = optional_vector(source.bias)};
+  }
+
   LayerWeights layer(const LayerSources& sources) {
     LayerWeights w;
-    w.attention_norm = vector(sources.attention_norm);
+    w.attention_norm = norm(sources.attention_norm);
     w.qkv = linear(sources.qkv);
+    w.q_norm = norm(sources.q_norm);
+    w.k_norm = norm(sources.k_norm);
     w.output = linear(sources.output);
-    w.mlp_norm = vector(sources.mlp_norm);
+    w.attention_post_norm = norm(sources.attention_post_norm);
+    w.mlp_norm = norm(sources.mlp_norm);
     w.gate_up = linear(sources.gate_up);
     w.down = linear(sources.down);
+    w.mlp_post_norm = norm(sources.mlp_post_norm);
     return w;
   }
 
  private:
+  std::vector<float> optional_vector(const WeightSource& source) {
+    return source.name.empty() ? std::vector<float>{} : vector(source);
+  }
+
   void copy_rows(const WeightSource& source, Matrix& matrix, std::int64_t first_row) {
     const std::int64_t cols = source.cols();
     const auto row_bytes = static_cast<std::size_t>(cols) * sizeof(float);
@@ -122,7 +134,7 @@ std::int64_t layer_elements(const ModelConfig& c) {
   const std::int64_t attention = std::int64_t{c.num_heads} * c.head_dim;
   const std::int64_t kv = std::int64_t{c.num_kv_heads} * c.head_dim;
   return c.hidden_size * (attention + 2 * kv) + attention * c.hidden_size +
-         3 * std::int64_t{c.hidden_size} * c.intermediate_size;
+         (c.gated_mlp ? 3 : 2) * std::int64_t{c.hidden_size} * c.intermediate_size;
 }
 
 }  // namespace
@@ -137,9 +149,11 @@ StageWeights load_stage_weights(Checkpoint& checkpoint, const StagePart& part, O
   const PartSources sources = part_sources(checkpoint.config(), part);
   Loader loader(checkpoint, ops, progress);
   StageWeights weights;
-  weights.embedding = loader.matrix(sources.embedding);
+  // In the order of all_sources(): others may be reading along.
   for (const LayerSources& layer : sources.layers) weights.layers.push_back(loader.layer(layer));
-  if (part.head) weights.final_norm = loader.vector(sources.final_norm);
+  weights.final_norm = loader.norm(sources.final_norm);
+  weights.embedding = loader.matrix(sources.embedding);
+  weights.positions = loader.matrix(sources.positions);
   weights.own_head = loader.matrix(sources.head);
   return weights;
 }
@@ -155,7 +169,8 @@ std::uint64_t stage_stored_bytes(const Checkpoint& checkpoint, const StagePart& 
 
 std::size_t stage_weight_bytes(const ModelConfig& config, const StagePart& part, DType dtype) {
   const PartSources sources = part_sources(config, part);
-  std::size_t bytes = matrix_bytes(sources.embedding, dtype) + matrix_bytes(sources.head, dtype);
+  std::size_t bytes = matrix_bytes(sources.embedding, dtype) +
+                      matrix_bytes(sources.positions, dtype) + matrix_bytes(sources.head, dtype);
   for (const LayerSources& layer : sources.layers) {
     bytes += matrix_bytes(layer.qkv, dtype) + matrix_bytes(layer.output, dtype) +
              matrix_bytes(layer.gate_up, dtype) + matrix_bytes(layer.down, dtype);

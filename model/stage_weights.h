@@ -21,20 +21,31 @@ struct Linear {
   const float* bias_or_null() const { return bias.empty() ? nullptr : bias.data(); }
 };
 
+/// The vectors of a norm; both empty where the model has no such norm.
+struct NormWeights {
+  std::vector<float> weight;
+  std::vector<float> bias;  // empty: none
+};
+
 /// Heads, intermediate and vocab are those of the rank's shard.
 struct LayerWeights {
-  std::vector<float> attention_norm;  // [hidden]
-  Linear qkv;     // [(heads + 2 * kv_heads) * head_dim, hidden]: queries, keys, values
-  Linear output;  // [hidden, heads * head_dim]
-  std::vector<float> mlp_norm;  // [hidden]
-  Linear gate_up;               // [2 * intermediate, hidden]: gates, ups
-  Linear down;                  // [hidden, intermediate]
+  NormWeights attention_norm;  // [hidden]
+  Linear qkv;                  // [(heads + 2 * kv_heads) * head_dim, hidden]: queries, keys, values
+  NormWeights q_norm;          // [head_dim] or [heads * head_dim]
+  NormWeights k_norm;          // [head_dim] or [kv_heads * head_dim]
+  Linear output;               // [hidden, heads * head_dim]
+  NormWeights attention_post_norm;  // [hidden]
+  NormWeights mlp_norm;             // [hidden]
+  Linear gate_up;                   // [2 * intermediate, hidden]: gates, ups; or ups alone
+  Linear down;                      // [hidden, intermediate]
+  NormWeights mlp_post_norm;        // [hidden]
 };
 
 struct StageWeights {
   std::unique_ptr<Matrix> embedding;  // [own vocab, hidden]; null where there is none
+  std::unique_ptr<Matrix> positions;  // [positions, hidden]; null where there is none
   std::vector<LayerWeights> layers;
-  std::vector<float> final_norm;     // [hidden]; empty where the stage has no head
+  NormWeights final_norm;            // [hidden]; empty where the stage has no head
   std::unique_ptr<Matrix> own_head;  // [own vocab, hidden]; null where the embedding serves as head
 
   /// Null where the part has no head, or no ids fall to its rank.

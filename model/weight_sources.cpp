@@ -25,6 +25,12 @@ WeightSource rows_source(std::string name, IndexRange rows, std::int64_t cols) {
           .block = {.row_begin = rows.begin, .row_end = rows.end, .col_begin = 0, .col_end = cols}};
 }
 
+NormSource norm_source(const ModelConfig& config, const std::string& name, IndexRange range) {
+  NormSource source{.weight = vector_source(name + ".weight", range), .bias = {}};
+  if (config.norm_bias) source.bias = vector_source(name + ".bias", range);
+  return source;
+}
+
 // A module of a layer and the rows of it that this rank has.
 struct ModuleRows {
   std::string module;
@@ -55,35 +61,74 @@ LinearSource row_parallel(const std::string& module, int n, IndexRange columns, 
   return source;
 }
 
+// The norms of one layer, as far as the model has them.
+class LayerNorms {
+ public:
+  LayerNorms(const ModelConfig& config, std::string prefix)
+      : config_(config), prefix_(std::move(prefix)) {}
+
+  NormSource hidden(bool has, const char* name) const {
+    return has ? norm(name, {0, config_.hidden_size}) : NormSource{};
+  }
+  // One head's vector for all heads, or the own heads' part of a vector over all.
+  NormSource heads(const char* name, IndexRange own) const {
+    if (config_.qk_norm == QkNorm::kNone) return {};
+    return norm(name, config_.qk_norm == QkNorm::kHead ? IndexRange{0, config_.head_dim}
+                                                       : scaled(own, config_.head_dim));
+  }
+
+ private:
+  NormSource norm(const char* name, IndexRange range) const {
+    return norm_source(config_, prefix_ + name, range);
+  }
+
+  const ModelConfig& config_;
+  std::string prefix_;
+};
+
+LinearSource up_source(const ModelConfig& c, const std::string& mlp, IndexRange own) {
+  std::vector<ModuleRows> modules;
+  if (c.gated_mlp) modules.push_back({mlp + "gate_proj", own});
+  modules.push_back({mlp + "up_proj", own});
+  return column_parallel(modules, c.hidden_size, c.mlp_bias);
+}
+
 LayerSources layer_sources(const ModelConfig& c, const StageShard& shard, int layer) {
   const std::string prefix = fmt::format("model.layers.{}.", layer);
   const std::string attention = prefix + "self_attn.";
   const std::string mlp = prefix + "mlp.";
   const TensorShard& own = shard.own;
   const auto rank = static_cast<std::size_t>(own.rank);
-  const IndexRange hidden{0, c.hidden_size};
   const IndexRange queries = scaled(own.heads, c.head_dim);
   const IndexRange keys = scaled(own.kv_heads, c.head_dim);
+  const LayerNorms norms(c, prefix);
   return {
-      .attention_norm = vector_source(prefix + "input_layernorm.weight", hidden),
+      .attention_norm = norms.hidden(c.pre_norms, "input_layernorm"),
       .qkv = column_parallel({{attention + "q_proj", queries},
                               {attention + "k_proj", keys},
                               {attention + "v_proj", keys}},
                              c.hidden_size, c.qkv_bias),
+      .q_norm = norms.heads("self_attn.q_norm", own.heads),
+      .k_norm = norms.heads("self_attn.k_norm", own.kv_heads),
       .output = row_parallel(attention + "o_proj", c.hidden_size, queries,
                              tree_of(shard.attention_sum.parts[rank]), c.output_bias),
-      .mlp_norm = vector_source(prefix + "post_attention_layernorm.weight", hidden),
-      .gate_up = column_parallel(
-          {{mlp + "gate_proj", own.intermediate}, {mlp + "up_proj", own.intermediate}},
-          c.hidden_size, c.mlp_bias),
+      .attention_post_norm = norms.hidden(c.post_norms, "self_attn.post_norm"),
+      .mlp_norm = norms.hidden(c.pre_norms && !c.shared_pre_norm, "post_attention_layernorm"),
+      .gate_up = up_source(c, mlp, own.intermediate),
       .down = row_parallel(mlp + "down_proj", c.hidden_size, own.intermediate,
                            tree_of(shard.mlp_sum.parts[rank]), c.mlp_bias),
+      .mlp_post_norm = norms.hidden(c.post_norms, "mlp.post_norm"),
   };
 }
 
 void append(const LinearSource& source, std::vector<WeightSource>& all) {
   all.insert(all.end(), source.weight.begin(), source.weight.end());
   all.insert(all.end(), source.bias.begin(), source.bias.end());
+}
+
+void append(const NormSource& source, std::vector<WeightSource>& all) {
+  if (!source.weight.name.empty()) all.push_back(source.weight);
+  if (!source.bias.name.empty()) all.push_back(source.bias);
 }
 
 }  // namespace
@@ -107,11 +152,18 @@ PartSources part_sources(const ModelConfig& config, const StagePart& part) {
   constexpr const char* kEmbedding = "model.embed_tokens.weight";
   PartSources sources;
   if (part.embedding) sources.embedding = table(kEmbedding);
+  if (part.embedding && config.learned_positions) {
+    sources.positions = {
+        .weight = {rows_source("model.embed_positions.weight", {0, config.max_position_embeddings},
+                               config.hidden_size)},
+        .tree = ReductionTree::single(config.hidden_size),
+        .bias = {}};
+  }
   for (int layer = part.begin_layer; layer < part.end_layer; ++layer) {
     sources.layers.push_back(layer_sources(config, shard, layer));
   }
   if (part.head) {
-    sources.final_norm = vector_source("model.norm.weight", {0, config.hidden_size});
+    sources.final_norm = norm_source(config, "model.norm", {0, config.hidden_size});
     if (!(config.tied_head && part.embedding)) {
       sources.head = table(config.tied_head ? kEmbedding : "lm_head.weight");
     }
@@ -121,16 +173,21 @@ PartSources part_sources(const ModelConfig& config, const StagePart& part) {
 
 std::vector<WeightSource> all_sources(const PartSources& sources) {
   std::vector<WeightSource> all;
-  append(sources.embedding, all);
   for (const LayerSources& layer : sources.layers) {
-    all.push_back(layer.attention_norm);
+    append(layer.attention_norm, all);
     append(layer.qkv, all);
+    append(layer.q_norm, all);
+    append(layer.k_norm, all);
     append(layer.output, all);
-    all.push_back(layer.mlp_norm);
+    append(layer.attention_post_norm, all);
+    append(layer.mlp_norm, all);
     append(layer.gate_up, all);
     append(layer.down, all);
+    append(layer.mlp_post_norm, all);
   }
-  if (!sources.final_norm.name.empty()) all.push_back(sources.final_norm);
+  append(sources.final_norm, all);
+  append(sources.embedding, all);
+  append(sources.positions, all);
   append(sources.head, all);
   return all;
 }

@@ -32,25 +32,38 @@ struct LinearSource {
   std::int64_t k() const { return tree.k(); }
 };
 
+/// The vectors of a norm; a name is empty for what there is not.
+struct NormSource {
+  WeightSource weight;
+  WeightSource bias;
+};
+
+/// What a layer may have. Norms of queries and keys are those of this rank's heads.
 struct LayerSources {
-  WeightSource attention_norm;
+  NormSource attention_norm;
   LinearSource qkv;
+  NormSource q_norm;
+  NormSource k_norm;
   LinearSource output;
-  WeightSource mlp_norm;
+  NormSource attention_post_norm;
+  NormSource mlp_norm;
   LinearSource gate_up;
   LinearSource down;
+  NormSource mlp_post_norm;
 };
 
 struct PartSources {
   LinearSource embedding;  // no rows where the part has none, or no ids fall to it
+  LinearSource positions;  // no rows where the part has no embedding, or positions are not learned
   std::vector<LayerSources> layers;
-  WeightSource final_norm;  // empty where the part has no head
-  LinearSource head;        // no rows where the embedding serves as head, likewise
+  NormSource final_norm;  // empty where the part has no head
+  LinearSource head;      // no rows where the embedding serves as head, likewise
 };
 
 PartSources part_sources(const ModelConfig& config, const StagePart& part);
 
-/// All of them, in order.
+/// All of them, in the order in which they are read: the embedding behind the layers, so that both
+/// ends of a pipeline come to it last and can share it (shared_checkpoint.h).
 std::vector<WeightSource> all_sources(const PartSources& sources);
 
 }  // namespace headrace

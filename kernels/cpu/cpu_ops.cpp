@@ -79,17 +79,36 @@ class CpuOps final : public Ops {
     });
   }
 
-  void rms_norm(TensorView out, ConstTensorView x, const float* weight, float eps) override {
-    require_view(x, {.name = "rms_norm: x", .rows = out.rows, .cols = out.cols});
-    require_view(out, {"rms_norm: out", out.rows, out.cols, dtype_});
-    over_rows(x.rows, x.cols, [&](std::int64_t begin, std::int64_t end) {
-      kernels_.rms_norm({.x = x.f32(),
-                         .out = out.data,
-                         .weight = weight,
-                         .cols = x.cols,
-                         .eps = eps,
-                         .row_begin = begin,
-                         .row_end = end});
+  void norm(TensorView out, ConstTensorView x, const Norm& norm) override {
+    require_view(x, {.name = "norm: x", .rows = out.rows, .cols = out.cols});
+    const bool float_out = out.dtype == DType::kFloat32;
+    require_view(out, {"norm: out", out.rows, out.cols, float_out ? DType::kFloat32 : dtype_});
+    norm_rows({.x = x.f32(),
+               .out = out.data,
+               .norm = norm,
+               .parts = {.width = x.cols},
+               .float_out = float_out,
+               .row_cols = x.cols,
+               .row_end = x.rows});
+  }
+
+  void norm_parts(TensorView inout, const RowParts& parts, const Norm& norm) override {
+    require_parts(parts, inout.cols);
+    require_view(inout, {.name = "norm_parts: inout", .rows = inout.rows, .cols = inout.cols});
+    norm_rows({.x = inout.f32(),
+               .out = inout.data,
+               .norm = norm,
+               .parts = parts,
+               .float_out = true,
+               .row_cols = inout.cols,
+               .row_end = inout.rows});
+  }
+
+  void convert(TensorView out, ConstTensorView x) override {
+    require_view(x, {.name = "convert: x", .rows = out.rows, .cols = out.cols});
+    require_view(out, {"convert: out", out.rows, out.cols, dtype_});
+    over_rows(out.rows, out.cols, [&](std::int64_t begin, std::int64_t end) {
+      kernels_.convert(x.f32(), out.data, begin * out.cols, end * out.cols);
     });
   }
 
@@ -179,15 +198,39 @@ class CpuOps final : public Ops {
     });
   }
 
-  void silu_mul(TensorView out, ConstTensorView gate_up) override {
-    require_view(gate_up, {.name = "silu_mul: gate_up", .rows = out.rows, .cols = 2 * out.cols});
-    require_view(out, {"silu_mul: out", out.rows, out.cols, dtype_});
+  void activate(TensorView out, ConstTensorView x, Activation activation) override {
+    const bool gated = require_activation_views(out, x, dtype_);
     over_rows(out.rows, 4 * out.cols, [&](std::int64_t begin, std::int64_t end) {
-      kernels_.silu_mul({.gate_up = gate_up.f32(),
+      kernels_.activate({.x = x.f32(),
                          .out = out.data,
+                         .activation = activation,
+                         .gated = gated,
                          .cols = out.cols,
                          .row_begin = begin,
                          .row_end = end});
+    });
+  }
+
+  void scale(TensorView inout, float factor) override {
+    require_view(inout, {.name = "scale: inout", .rows = inout.rows, .cols = inout.cols});
+    over_rows(inout.rows, inout.cols, [&](std::int64_t begin, std::int64_t end) {
+      kernels_.scale(inout.f32() + begin * inout.cols, (end - begin) * inout.cols, factor);
+    });
+  }
+
+  void add_scaled(TensorView inout, ConstTensorView x, float factor) override {
+    require_view(inout, {.name = "add_scaled: inout", .rows = inout.rows, .cols = inout.cols});
+    require_view(x, {.name = "add_scaled: x", .rows = inout.rows, .cols = inout.cols});
+    over_rows(inout.rows, inout.cols, [&](std::int64_t begin, std::int64_t end) {
+      const std::int64_t first = begin * inout.cols;
+      kernels_.add_scaled(inout.f32() + first, x.f32() + first, (end - begin) * inout.cols, factor);
+    });
+  }
+
+  void soft_cap(TensorView inout, float cap) override {
+    require_view(inout, {.name = "soft_cap: inout", .rows = inout.rows, .cols = inout.cols});
+    over_rows(inout.rows, 4 * inout.cols, [&](std::int64_t begin, std::int64_t end) {
+      kernels_.soft_cap(inout.f32() + begin * inout.cols, (end - begin) * inout.cols, cap);
     });
   }
 
@@ -224,6 +267,16 @@ class CpuOps final : public Ops {
         std::max<std::int64_t>(1, kElementsPerTask / std::max<std::int64_t>(1, elements_per_row));
     run(ceil_div(rows, per_task),
         [&](std::int64_t i) { body(i * per_task, std::min(rows, (i + 1) * per_task)); });
+  }
+
+  void norm_rows(const NormArgs& whole) {
+    over_rows(whole.row_end, whole.parts.width * whole.parts.count,
+              [&](std::int64_t begin, std::int64_t end) {
+                NormArgs part = whole;
+                part.row_begin = begin;
+                part.row_end = end;
+                kernels_.norm(part);
+              });
   }
 
   void multiply(const TensorView& out, const ConstTensorView& x, const Matrix& w, const float* bias,
@@ -293,6 +346,13 @@ class CpuOps final : public Ops {
     return static_cast<int>(ceil_div(shape.num_heads / shape.num_kv_heads, kernels_.tile_rows));
   }
 
+  // Keys that a tile reads whose first row is at `position`.
+  static std::int64_t keys_read(const AttentionShape& shape, std::int32_t position) {
+    const std::int64_t all = std::int64_t{position} + 1;
+    return shape.window > 0 ? std::min<std::int64_t>(all, std::int64_t{shape.window} + kChunk)
+                            : all;
+  }
+
   // Fills tiles_, the costliest first, so that none is left over at the end.
   void list_tiles(const AttentionShape& shape, std::span<const SequenceRows> sequences) {
     tiles_.clear();
@@ -314,7 +374,7 @@ class CpuOps final : public Ops {
                               .head_end = kv_head * group + (subset + 1) * group / subsets,
                               .row_begin = begin,
                               .row_end = end,
-                              .cost = std::int64_t{end - begin} * (position + 1)});
+                              .cost = std::int64_t{end - begin} * keys_read(shape, position)});
           }
         }
         begin = end;

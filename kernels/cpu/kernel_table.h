@@ -62,11 +62,12 @@ struct GemmArgs {
 };
 
 struct NormArgs {
-  const float* x = nullptr;       // [rows, cols]
-  std::byte* out = nullptr;       // [rows, cols] in the compute type
-  const float* weight = nullptr;  // [cols]
-  std::int64_t cols = 0;
-  float eps = 0.0F;
+  const float* x = nullptr;  // [rows, row_cols]
+  std::byte* out = nullptr;  // the same, in the compute type or float32; float32 may be x itself
+  Norm norm;
+  RowParts parts;  // what is normed; the rest of out stays
+  bool float_out = false;
+  std::int64_t row_cols = 0;
   std::int64_t row_begin = 0;
   std::int64_t row_end = 0;
 };
@@ -83,9 +84,11 @@ struct AddPartialsArgs {
   std::int64_t row_end = 0;
 };
 
-struct SiluArgs {
-  const float* gate_up = nullptr;  // [rows, 2 * cols]
-  std::byte* out = nullptr;        // [rows, cols] in the compute type
+struct ActivationArgs {
+  const float* x = nullptr;  // [rows, cols], gated [rows, 2 * cols]
+  std::byte* out = nullptr;  // [rows, cols] in the compute type
+  Activation activation = Activation::kSilu;
+  bool gated = false;
   std::int64_t cols = 0;
   std::int64_t row_begin = 0;
   std::int64_t row_end = 0;
@@ -126,8 +129,13 @@ struct KernelTable {
   int dwords_per_step = 0;  // of a packed row: 2 where bfloat16 pairs are expanded to float32
   void (*pack)(const PackArgs&) = nullptr;
   void (*gemm)(const GemmArgs&) = nullptr;
-  void (*rms_norm)(const NormArgs&) = nullptr;
-  void (*silu_mul)(const SiluArgs&) = nullptr;
+  void (*norm)(const NormArgs&) = nullptr;
+  /// Elements [begin, end) of x, in the compute type.
+  void (*convert)(const float* x, std::byte* out, std::int64_t begin, std::int64_t end) = nullptr;
+  void (*activate)(const ActivationArgs&) = nullptr;
+  void (*scale)(float* values, std::int64_t count, float factor) = nullptr;
+  void (*add_scaled)(float* sums, const float* x, std::int64_t count, float factor) = nullptr;
+  void (*soft_cap)(float* values, std::int64_t count, float cap) = nullptr;
   void (*add_partials)(const AddPartialsArgs&) = nullptr;
   void (*rope_and_store)(const RopeArgs&) = nullptr;
   void (*attention)(const AttentionArgs&) = nullptr;

@@ -194,21 +194,41 @@ class AttentionTask {
     load_queries();
     const int first = args_.sequence.first_position + args_.row_begin;
     const int last = args_.sequence.first_position + args_.row_end - 1;
-    for (int begin = 0; begin <= last; begin += kChunk) {
+    for (int begin = seen_from(first) / kChunk * kChunk; begin <= last; begin += kChunk) {
       // Keys the first and the last position of the tile see of this chunk.
       const int fewest = first + 1 - begin < kChunk ? first + 1 - begin : kChunk;
       const int most = last + 1 - begin < kChunk ? last + 1 - begin : kChunk;
-      score(begin, most);
-      for (int r = 0; r < rows_; ++r) {
+      const int rows = rows_that_see(begin, first);
+      score(begin, most, rows);
+      for (int r = 0; r < rows; ++r) {
+        const int behind = seen_from(first + r / heads_) - begin;
         const int visible = fewest + r / heads_;
-        soft_max(r, visible < kChunk ? visible : kChunk);
+        soft_max(r, behind > 0 ? behind : 0, visible < kChunk ? visible : kChunk);
       }
-      add_values(begin, fewest, most);
+      if (fewest == most) {
+        add_values_to(0, rows, begin, 0, most);
+      } else {
+        add_last_values(begin, fewest);
+      }
     }
     store_result();
   }
 
  private:
+  // The first position that a row at `position` sees.
+  int seen_from(int position) const {
+    const int window = args_.shape.window;
+    return window > 0 && position >= window ? position + 1 - window : 0;
+  }
+
+  // Rows of the tile, the first of them at position `first`, that see a key of the chunk at
+  // `begin`. Windows move on with the rows, so these come before those that do not.
+  int rows_that_see(int begin, int first) const {
+    int rows = rows_;
+    while (seen_from(first + (rows - 1) / heads_) >= begin + kChunk) rows -= heads_;
+    return rows;
+  }
+
   std::int64_t element(int r) const {
     const std::int64_t row = args_.sequence.first_row + args_.row_begin + r / heads_;
     const std::int64_t head = args_.head_begin + r % heads_;
@@ -232,28 +252,30 @@ class AttentionTask {
     return reinterpret_cast<float*>(state_.weights) + static_cast<std::int64_t>(r) * kOperandStride;
   }
 
-  void score(int begin, int most) {
+  void score(int begin, int most, int rows) {
     const int groups = (most + 15) / 16;
     for (int group = 0; group < groups;) {
-      const int width = registers_for<L>(rows_, groups - group);
+      const int width = registers_for<L>(rows, groups - group);
       ScoreTile tile{.operands = state_.operands,
                      .keys = {},
                      .steps = args_.layout.key_steps,
                      .scale = args_.shape.scale,
                      .scores = scores(0) + group * 16};
       for (int v = 0; v < width; ++v) tile.keys[v] = reader_.keys(begin + (group + v) * 16);
-      kAttentionTiles<F>.score[width][rows_](tile);
+      kAttentionTiles<F>.score[width][rows](tile);
       group += width;
     }
   }
 
-  // Turns the scores of the `visible` keys of a chunk into operands; the others become zero.
-  void soft_max(int r, int visible) {
+  // Turns the scores of keys [behind, visible) of a chunk into operands; the others become zero.
+  void soft_max(int r, int behind, int visible) {
     float* row = scores(r);
+    if (args_.shape.soft_cap > 0.0F) cap_scores(row, visible);
     const auto lowest = L::set1(-__builtin_inff());
     auto chunk_max = lowest;
     for (int t = 0; t < visible; t += 16) {
-      const auto s = L::select_first(lanes_at(t, visible), L::load(row + t), lowest);
+      auto s = L::select_first(lanes_at(t, visible), L::load(row + t), lowest);
+      if (t < behind) s = L::select_first(lanes_at(t, behind), lowest, s);
       chunk_max = L::max(chunk_max, s);
     }
     const float found = L::max_lane(chunk_max);
@@ -264,6 +286,7 @@ class AttentionTask {
       if (t < visible) {
         const auto e = F::round(exp16<L>(L::sub(L::load(row + t), L::set1(new_max))));
         weight = L::select_first(lanes_at(t, visible), e, weight);
+        if (t < behind) weight = L::select_first(lanes_at(t, behind), L::zero(), weight);
         sum = L::add(sum, weight);
       }
       F::store_operands(state_.weights + r * kOperandStride, t, weight);
@@ -274,13 +297,16 @@ class AttentionTask {
     state_.max[r] = new_max;
   }
 
-  void add_values(int begin, int fewest, int most) {
-    if (fewest == most) {
-      add_values_to(0, rows_, begin, 0, most);
-      return;
+  void cap_scores(float* row, int visible) {
+    const auto cap = L::set1(args_.shape.soft_cap);
+    for (int t = 0; t < visible; t += 16) {
+      L::store(row + t, soft_cap16<L>(L::load(row + t), cap));
     }
-    // The last chunk of a tile of several positions: first what all of them see (maybe nothing, but
-    // it rescales the sums), then, position by position, the rest.
+  }
+
+  // The last chunk of a tile of several positions: first what all of them see (maybe nothing, but
+  // it rescales the sums), then, position by position, the rest.
+  void add_last_values(int begin, int fewest) {
     const int common = fewest / F::kGroup * F::kGroup;
     add_values_to(0, rows_, begin, 0, common);
     for (int r = 0; r < rows_; ++r) state_.rescale[r] = 1.0F;

@@ -11,6 +11,11 @@
 namespace headrace {
 namespace {
 
+// Lanes of the register that starts at `begin` and must not pass `end`.
+[[gnu::always_inline]] inline int lanes_at(std::int64_t begin, std::int64_t end) {
+  return end - begin < 16 ? static_cast<int>(end - begin) : 16;
+}
+
 // Where a tile finds the operands of its rows: elements in natural order, the same distance between
 // rows everywhere, so that every operand is at a constant offset from one moving pointer.
 template <int RowStride, int DwordsPerStep>

@@ -1,5 +1,5 @@
-// Operators that work on one row at a time: norm, activation, rotation, soft-max facts. Bound by
-// reading their rows. See simd_math.h for the unnamed namespace.
+// Operators that work on one row at a time, apart from norms: activation, scaling, rotation,
+// soft-max facts. Bound by reading their rows. See simd_math.h for the unnamed namespace.
 #pragma once
 
 #include <cstdint>
@@ -9,28 +9,17 @@
 namespace headrace {
 namespace {
 
-// Lanes of the register that starts at `begin` and must not pass `end`.
-[[gnu::always_inline]] inline int lanes_at(std::int64_t begin, std::int64_t end) {
-  return end - begin < 16 ? static_cast<int>(end - begin) : 16;
-}
-
-template <class F>
-void rms_norm(const NormArgs& args) {
+// apply(x) for every element of the rows, times the other half of the row where it is gated.
+template <class F, class Apply>
+[[gnu::always_inline]] inline void activate_rows(const ActivationArgs& args, const Apply& apply) {
   using L = typename F::Lanes;
   for (std::int64_t r = args.row_begin; r < args.row_end; ++r) {
-    const float* x = args.x + r * args.cols;
-    auto squares = L::zero();
-    for (std::int64_t i = 0; i < args.cols; i += 16) {
-      const auto v = L::load_first(x + i, lanes_at(i, args.cols));
-      squares = L::fma(v, v, squares);
-    }
-    const auto mean = L::div(L::set1(L::sum(squares)), L::set1(static_cast<float>(args.cols)));
-    const auto scale = L::div(L::set1(1.0F), L::sqrt(L::add(mean, L::set1(args.eps))));
+    const float* x = args.x + r * args.cols * (args.gated ? 2 : 1);
     for (std::int64_t i = 0; i < args.cols; i += 16) {
       const int n = lanes_at(i, args.cols);
-      const auto scaled = L::mul(L::load_first(x + i, n), scale);
-      F::store_elements(args.out, r * args.cols + i,
-                        L::mul(scaled, L::load_first(args.weight + i, n)), n);
+      auto value = apply(L::load_first(x + i, n));
+      if (args.gated) value = L::mul(value, L::load_first(x + args.cols + i, n));
+      F::store_elements(args.out, r * args.cols + i, value, n);
     }
   }
 }
@@ -58,17 +47,53 @@ void add_partials(const AddPartialsArgs& args) {
 }
 
 template <class F>
-void silu_mul(const SiluArgs& args) {
+void activate(const ActivationArgs& args) {
   using L = typename F::Lanes;
-  for (std::int64_t r = args.row_begin; r < args.row_end; ++r) {
-    const float* gate = args.gate_up + 2 * r * args.cols;
-    const float* up = gate + args.cols;
-    for (std::int64_t i = 0; i < args.cols; i += 16) {
-      const int n = lanes_at(i, args.cols);
-      const auto activated = silu16<L>(L::load_first(gate + i, n));
-      F::store_elements(args.out, r * args.cols + i, L::mul(activated, L::load_first(up + i, n)),
-                        n);
-    }
+  using V = typename L::V;
+  switch (args.activation) {
+    case Activation::kSilu:
+      return activate_rows<F>(args, [](V x) { return silu16<L>(x); });
+    case Activation::kGeluTanh:
+      return activate_rows<F>(args, [](V x) { return gelu_tanh16<L>(x); });
+    case Activation::kGeluErf:
+      return activate_rows<F>(args, [](V x) { return gelu_erf16<L>(x); });
+  }
+}
+
+template <class F>
+void convert(const float* x, std::byte* out, std::int64_t begin, std::int64_t end) {
+  using L = typename F::Lanes;
+  for (std::int64_t i = begin; i < end; i += 16) {
+    const int n = lanes_at(i, end);
+    F::store_elements(out, i, L::load_first(x + i, n), n);
+  }
+}
+
+template <class F>
+void scale(float* values, std::int64_t count, float factor) {
+  using L = typename F::Lanes;
+  for (std::int64_t i = 0; i < count; i += 16) {
+    const int n = lanes_at(i, count);
+    L::store_first(values + i, L::mul(L::load_first(values + i, n), L::set1(factor)), n);
+  }
+}
+
+template <class F>
+void add_scaled(float* sums, const float* x, std::int64_t count, float factor) {
+  using L = typename F::Lanes;
+  for (std::int64_t i = 0; i < count; i += 16) {
+    const int n = lanes_at(i, count);
+    const auto scaled = L::mul(L::load_first(x + i, n), L::set1(factor));
+    L::store_first(sums + i, L::add(L::load_first(sums + i, n), scaled), n);
+  }
+}
+
+template <class F>
+void soft_cap(float* values, std::int64_t count, float cap) {
+  using L = typename F::Lanes;
+  for (std::int64_t i = 0; i < count; i += 16) {
+    const int n = lanes_at(i, count);
+    L::store_first(values + i, soft_cap16<L>(L::load_first(values + i, n), L::set1(cap)), n);
   }
 }
 

@@ -4,6 +4,7 @@
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/simd_attention.h"
 #include "kernels/cpu/simd_gemm.h"
+#include "kernels/cpu/simd_norm.h"
 #include "kernels/cpu/simd_rows.h"
 
 namespace headrace {
@@ -18,8 +19,12 @@ constexpr KernelTable make_kernel_table(std::string_view isa) {
       .dwords_per_step = F::kDwordsPerStep,
       .pack = pack<F>,
       .gemm = gemm<F>,
-      .rms_norm = rms_norm<F>,
-      .silu_mul = silu_mul<F>,
+      .norm = norm<F>,
+      .convert = convert<F>,
+      .activate = activate<F>,
+      .scale = scale<F>,
+      .add_scaled = add_scaled<F>,
+      .soft_cap = soft_cap<F>,
       .add_partials = add_partials<F>,
       .rope_and_store = rope_and_store<F>,
       .attention = attention<F>,

@@ -79,21 +79,24 @@ void reference_attention(float* out, const float* query, const ReferenceCache& c
                          const AttentionShape& shape, const SequenceRows& sequence, int kv_head,
                          int position, DType dtype) {
   const int dim = shape.head_dim;
+  const int seen_from = shape.window > 0 ? std::max(0, position + 1 - shape.window) : 0;
   float max = -std::numeric_limits<float>::infinity();
   float sum = 0.0F;
   std::vector<float> weighted(static_cast<std::size_t>(dim), 0.0F);
-  for (int begin = 0; begin <= position; begin += kChunk) {
+  for (int begin = seen_from / kChunk * kChunk; begin <= position; begin += kChunk) {
     const int count = std::min(kChunk, position + 1 - begin);
     const std::vector<float> keys = cache.keys(sequence, kv_head, begin, begin + count);
     const std::vector<float> values = cache.values(sequence, kv_head, begin, begin + count);
     std::vector<float> weights(static_cast<std::size_t>(count));
+    const auto behind = static_cast<std::size_t>(std::max(0, seen_from - begin));
     float new_max = max;
-    for (std::size_t t = 0; t < weights.size(); ++t) {
+    for (std::size_t t = behind; t < weights.size(); ++t) {
       weights[t] = chain(0.0F, query, keys.data() + t * dim, dim, dtype) * shape.scale;
+      if (shape.soft_cap > 0.0F) weights[t] = soft_cap_f32(weights[t], shape.soft_cap);
       new_max = std::max(new_max, weights[t]);
     }
     InterleavedSum chunk_sum;
-    for (std::size_t t = 0; t < weights.size(); ++t) {
+    for (std::size_t t = behind; t < weights.size(); ++t) {
       weights[t] = exp_f32(weights[t] - new_max);
       // The normaliser adds what the values are multiplied by, so rounding cancels in the mean.
       if (dtype == DType::kBFloat16) weights[t] = round_to_bf16(weights[t]);

@@ -36,6 +36,36 @@ void write_element(const TensorView& view, std::int64_t index, float value) {
   }
 }
 
+std::vector<float> normed(const float* x, std::int64_t count, const Norm& norm) {
+  const bool centred = norm.kind == NormKind::kLayer;
+  InterleavedSum sum;
+  for (std::int64_t i = 0; i < count; ++i) sum.add(i, x[i]);
+  const float mean = centred ? sum.total() / static_cast<float>(count) : 0.0F;
+  InterleavedSum squares;
+  for (std::int64_t i = 0; i < count; ++i) squares.add_square(i, x[i] - mean);
+  const float variance = squares.total() / static_cast<float>(count);
+  const float scale = 1.0F / std::sqrt(variance + norm.eps);
+  std::vector<float> values;
+  for (std::int64_t i = 0; i < count; ++i) {
+    float value = (x[i] - mean) * scale * norm.weight[i];
+    if (norm.bias != nullptr) value += norm.bias[i];
+    values.push_back(value);
+  }
+  return values;
+}
+
+float activation_of(float x, Activation activation) {
+  switch (activation) {
+    case Activation::kSilu:
+      return silu_f32(x);
+    case Activation::kGeluTanh:
+      return gelu_tanh_f32(x);
+    case Activation::kGeluErf:
+      return gelu_erf_f32(x);
+  }
+  throw std::logic_error("an activation that the reference backend lacks");
+}
+
 // Turns a head in place: dimension i with dimension i + rotary_dim / 2.
 void rotate(float* head, const float* cos_sin, int rotary_dim) {
   const int half = rotary_dim / 2;
@@ -73,20 +103,37 @@ class ReferenceOps final : public Ops {
     }
   }
 
-  void rms_norm(TensorView out, ConstTensorView x, const float* weight, float eps) override {
+  void norm(TensorView out, ConstTensorView x, const Norm& norm) override {
     const FlushDenormals guard;
-    require_view(x, {.name = "rms_norm: x", .rows = out.rows, .cols = out.cols});
-    require_view(out, {"rms_norm: out", out.rows, out.cols, dtype_});
+    require_view(x, {.name = "norm: x", .rows = out.rows, .cols = out.cols});
+    const bool keep = out.dtype == DType::kFloat32;
+    require_view(out, {"norm: out", out.rows, out.cols, keep ? DType::kFloat32 : dtype_});
     for (std::int64_t r = 0; r < x.rows; ++r) {
-      const float* row = x.f32() + r * x.cols;
-      InterleavedSum squares;
-      for (std::int64_t i = 0; i < x.cols; ++i) squares.add_square(i, row[i]);
-      const float mean = squares.total() / static_cast<float>(x.cols);
-      const float scale = 1.0F / std::sqrt(mean + eps);
+      const std::vector<float> values = normed(x.f32() + r * x.cols, x.cols, norm);
       for (std::int64_t i = 0; i < x.cols; ++i) {
-        write_element(out, r * x.cols + i, row[i] * scale * weight[i]);
+        write_element(out, r * x.cols + i, values[static_cast<std::size_t>(i)]);
       }
     }
+  }
+
+  void norm_parts(TensorView inout, const RowParts& parts, const Norm& norm) override {
+    const FlushDenormals guard;
+    require_parts(parts, inout.cols);
+    require_view(inout, {.name = "norm_parts: inout", .rows = inout.rows, .cols = inout.cols});
+    for (std::int64_t r = 0; r < inout.rows; ++r) {
+      for (std::int64_t p = 0; p < parts.count; ++p) {
+        float* part = inout.f32() + r * inout.cols + parts.begin + p * parts.width;
+        const std::vector<float> values = normed(part, parts.width, norm);
+        std::copy(values.begin(), values.end(), part);
+      }
+    }
+  }
+
+  void convert(TensorView out, ConstTensorView x) override {
+    const FlushDenormals guard;
+    require_view(x, {.name = "convert: x", .rows = out.rows, .cols = out.cols});
+    require_view(out, {"convert: out", out.rows, out.cols, dtype_});
+    for (std::int64_t i = 0; i < x.rows * x.cols; ++i) write_element(out, i, x.f32()[i]);
   }
 
   void matmul(TensorView out, ConstTensorView x, const Matrix& w, const float* bias) override {
@@ -187,15 +234,39 @@ class ReferenceOps final : public Ops {
     }
   }
 
-  void silu_mul(TensorView out, ConstTensorView gate_up) override {
+  void activate(TensorView out, ConstTensorView x, Activation activation) override {
     const FlushDenormals guard;
-    require_view(gate_up, {.name = "silu_mul: gate_up", .rows = out.rows, .cols = 2 * out.cols});
-    require_view(out, {"silu_mul: out", out.rows, out.cols, dtype_});
+    const bool gated = require_activation_views(out, x, dtype_);
     for (std::int64_t r = 0; r < out.rows; ++r) {
-      const float* gate = gate_up.f32() + r * gate_up.cols;
+      const float* row = x.f32() + r * x.cols;
       for (std::int64_t i = 0; i < out.cols; ++i) {
-        write_element(out, r * out.cols + i, silu_f32(gate[i]) * gate[out.cols + i]);
+        const float activated = activation_of(row[i], activation);
+        write_element(out, r * out.cols + i, gated ? activated * row[out.cols + i] : activated);
       }
+    }
+  }
+
+  void scale(TensorView inout, float factor) override {
+    const FlushDenormals guard;
+    require_view(inout, {.name = "scale: inout", .rows = inout.rows, .cols = inout.cols});
+    for (std::int64_t i = 0; i < inout.rows * inout.cols; ++i) inout.f32()[i] *= factor;
+  }
+
+  void add_scaled(TensorView inout, ConstTensorView x, float factor) override {
+    const FlushDenormals guard;
+    require_view(inout, {.name = "add_scaled: inout", .rows = inout.rows, .cols = inout.cols});
+    require_view(x, {.name = "add_scaled: x", .rows = inout.rows, .cols = inout.cols});
+    for (std::int64_t i = 0; i < x.rows * x.cols; ++i) {
+      const float scaled = x.f32()[i] * factor;
+      inout.f32()[i] += scaled;
+    }
+  }
+
+  void soft_cap(TensorView inout, float cap) override {
+    const FlushDenormals guard;
+    require_view(inout, {.name = "soft_cap: inout", .rows = inout.rows, .cols = inout.cols});
+    for (std::int64_t i = 0; i < inout.rows * inout.cols; ++i) {
+      inout.f32()[i] = soft_cap_f32(inout.f32()[i], cap);
     }
   }
 

@@ -1,7 +1,8 @@
 // A model's weights as files on disk, whatever the format. Opening reads headers only; every shape
 // is checked against the configuration and every range against the file before anyone allocates by
 // a number that was read. Tensors have the names of a Hugging Face Llama checkpoint
-// ("model.layers.3.self_attn.q_proj.weight") and its row order, also when they come from GGUF.
+// ("model.layers.3.self_attn.q_proj.weight") and its row order, whatever the family and the format:
+// reading undoes what a file has fused, interleaved, transposed or shifted.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,7 @@ struct TensorInfo {
   std::int64_t cols = 0;
   std::string stored_type;  // "F32", "BF16", "F16", "Q8_0", "Q4_1", ...
   std::uint64_t stored_bytes = 0;
+  bool as_stored = true;  // values are those of the file, not computed from them
 };
 
 /// Rows [row_begin, row_end) of columns [col_begin, col_end). A vector is one row.
@@ -68,6 +70,10 @@ class Checkpoint {
   /// std::out_of_range for a block that is not in the tensor, std::runtime_error on I/O errors. Not
   /// thread-safe.
   virtual void read_block(std::string_view name, const TensorBlock& block, float* out) = 0;
+
+  /// Bytes that read_block() takes from the files: more than the block has where it reads bytes
+  /// between. Throws like it.
+  virtual std::uint64_t bytes_to_read(std::string_view name, const TensorBlock& block) const = 0;
 
   /// read_block() of whole rows [begin, end).
   void read_rows(std::string_view name, std::int64_t begin, std::int64_t end, float* out);

@@ -13,7 +13,10 @@
 #include "model/checkpoint/decoder_tensors.h"
 #include "model/checkpoint/encode.h"
 #include "model/checkpoint/hdf5_writer.h"
+#include "model/checkpoint/json_object.h"
+#include "model/checkpoint/open_checkpoint.h"
 #include "model/checkpoint/partial_file.h"
+#include "model/families/family.h"
 #include "partition/reduction_slices.h"
 
 namespace headrace {
@@ -118,6 +121,7 @@ class TensorStream {
 };
 
 std::string stored_type_for(const TensorInfo& info, DType preferred, std::optional<DType> wanted) {
+  if (!info.as_stored) return "F32";
   const bool is_matrix = info.rows > 1;
   if (is_matrix && wanted) return *wanted == DType::kFloat32 ? "F32" : "BF16";
   const bool plain =
@@ -274,6 +278,14 @@ void convert_to_hugging_face(Checkpoint& model, const fs::path& directory,
         "{}: the model comes from a GGUF file, which has no config.json and no tokenizer.json; a "
         "Hugging Face directory can be made from one, or from an .h5 file made from one",
         companions.front().path.string()));
+  }
+  const Family& family = family_of(JsonObject::read(companions.front().path, kMaxConfigBytes));
+  if (!has_canonical_tensors(family)) {
+    throw std::invalid_argument(fmt::format(
+        "{}: the files of {} fuse, name or store tensors in a way that cannot be written "
+        "back; a Hugging Face directory can be made for architectures that store them "
+        "as Llama does",
+        companions.front().path.string(), family.architecture));
   }
   PartialDirectory partial(directory);
   for (const ModelFile& companion : companions) copy_companion(companion, partial.path());

@@ -14,24 +14,50 @@ struct Linear {
   bool has_bias;
 };
 
+void add_norm(const std::string& name, std::int64_t length, bool has_bias,
+              std::vector<DecoderTensor>& tensors) {
+  tensors.push_back({name + ".weight", {length}});
+  if (has_bias) tensors.push_back({name + ".bias", {length}});
+}
+
+void add_norms(const ModelConfig& model, const std::string& prefix,
+               std::vector<DecoderTensor>& tensors) {
+  const auto add = [&](std::string_view name, std::int64_t length) {
+    add_norm(fmt::format("{}{}", prefix, name), length, model.norm_bias, tensors);
+  };
+  if (model.pre_norms) add("input_layernorm", model.hidden_size);
+  if (model.pre_norms && !model.shared_pre_norm) {
+    add("post_attention_layernorm", model.hidden_size);
+  }
+  if (model.post_norms) {
+    add("self_attn.post_norm", model.hidden_size);
+    add("mlp.post_norm", model.hidden_size);
+  }
+  if (model.qk_norm != QkNorm::kNone) {
+    const bool whole = model.qk_norm == QkNorm::kProjection;
+    add("self_attn.q_norm", std::int64_t{whole ? model.num_heads : 1} * model.head_dim);
+    add("self_attn.k_norm", std::int64_t{whole ? model.num_kv_heads : 1} * model.head_dim);
+  }
+}
+
 void add_layer(const ModelConfig& model, int layer, std::vector<DecoderTensor>& tensors) {
   const std::int64_t hidden = model.hidden_size;
   const std::int64_t intermediate = model.intermediate_size;
   const std::int64_t queries = std::int64_t{model.num_heads} * model.head_dim;
   const std::int64_t keys = std::int64_t{model.num_kv_heads} * model.head_dim;
-  const Linear linears[] = {
+  std::vector<Linear> linears = {
       {"self_attn.q_proj", queries, hidden, model.qkv_bias},
       {"self_attn.k_proj", keys, hidden, model.qkv_bias},
       {"self_attn.v_proj", keys, hidden, model.qkv_bias},
       {"self_attn.o_proj", hidden, queries, model.output_bias},
-      {"mlp.gate_proj", intermediate, hidden, model.mlp_bias},
-      {"mlp.up_proj", intermediate, hidden, model.mlp_bias},
-      {"mlp.down_proj", hidden, intermediate, model.mlp_bias},
   };
-  const std::string prefix = fmt::format("model.layers.{}.", layer);
-  for (const std::string_view norm : {"input_layernorm", "post_attention_layernorm"}) {
-    tensors.push_back({fmt::format("{}{}.weight", prefix, norm), {hidden}});
+  if (model.gated_mlp) {
+    linears.push_back({"mlp.gate_proj", intermediate, hidden, model.mlp_bias});
   }
+  linears.push_back({"mlp.up_proj", intermediate, hidden, model.mlp_bias});
+  linears.push_back({"mlp.down_proj", hidden, intermediate, model.mlp_bias});
+  const std::string prefix = fmt::format("model.layers.{}.", layer);
+  add_norms(model, prefix, tensors);
   for (const Linear& linear : linears) {
     const std::string name = fmt::format("{}{}", prefix, linear.name);
     tensors.push_back({name + ".weight", {linear.rows, linear.cols}});
@@ -45,7 +71,11 @@ std::vector<DecoderTensor> decoder_tensors(const ModelConfig& model) {
   std::vector<DecoderTensor> tensors;
   tensors.push_back({std::string(kEmbeddingName), {model.vocab_size, model.hidden_size}});
   for (int layer = 0; layer < model.num_layers; ++layer) add_layer(model, layer, tensors);
-  tensors.push_back({"model.norm.weight", {model.hidden_size}});
+  add_norm("model.norm", model.hidden_size, model.norm_bias, tensors);
+  if (model.learned_positions) {
+    tensors.push_back(
+        {std::string(kPositionsName), {model.max_position_embeddings, model.hidden_size}});
+  }
   if (!model.tied_head) {
     tensors.push_back({std::string(kHeadName), {model.vocab_size, model.hidden_size}});
   }

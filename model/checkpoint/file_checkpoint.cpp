@@ -32,14 +32,88 @@ std::string and_more(std::size_t count) {
   return count > 1 ? fmt::format(" (and {} more)", count - 1) : std::string();
 }
 
+// Leaves of a fused tensor the part that the layout names.
+void take_part(const StoredLayout& layout, const FileCheckpointParts& parts, StoredTensor& tensor) {
+  const PartRows part = rows_of_part(parts.config, layout);
+  const std::string where = parts.files[tensor.file].path().string();
+  if (tensor.shape.empty() || tensor.shape.front() != part.stored_rows) {
+    throw std::invalid_argument(
+        fmt::format("{}: tensor {} has the shape {}, but {} implies {} {} in it", where,
+                    in_quotes(tensor.file_name), shape_text(tensor.stored_shape), parts.config_name,
+                    part.stored_rows, tensor.form == StoredForm::kTransposed ? "columns" : "rows"));
+  }
+  if (tensor.shape.size() == 1 && tensor.type != nullptr && tensor.type->block_values > 1) {
+    throw std::invalid_argument(
+        fmt::format("{}: tensor {} has the type {}, in which a vector cannot be parted", where,
+                    in_quotes(tensor.file_name), in_quotes(tensor.type_name)));
+  }
+  tensor.runs = part.runs;
+  tensor.shape.front() = part.rows;
+  tensor.bytes = tensor.bytes / static_cast<std::uint64_t>(part.stored_rows) *
+                 static_cast<std::uint64_t>(part.rows);
+}
+
+// take(offset, count, stored) for every run of the block's rows (a vector's values): the block that
+// holds `count` of them in the file, from row `offset` of the block on.
+template <class Take>
+void for_each_stored_block(const StoredTensor& tensor, const TensorBlock& block, const Take& take) {
+  const bool is_vector = tensor.shape.size() == 1;
+  const std::int64_t begin = is_vector ? block.col_begin : block.row_begin;
+  const std::int64_t end = is_vector ? block.col_end : block.row_end;
+  for_each_run(tensor.runs, begin, end,
+               [&](std::int64_t offset, std::int64_t count, std::int64_t first) {
+                 TensorBlock stored = block;
+                 if (is_vector) {
+                   stored.col_begin = first;
+                   stored.col_end = first + count;
+                 } else if (tensor.form == StoredForm::kTransposed) {
+                   stored = {block.col_begin, block.col_end, first, first + count};
+                 } else {
+                   stored.row_begin = first;
+                   stored.row_end = first + count;
+                 }
+                 take(offset, count, stored);
+               });
+}
+
 }  // namespace
 
+void add_tensor(const StoredTensor& stored, std::span<const CanonicalName> names,
+                FileCheckpointParts& parts) {
+  for (const CanonicalName& name : names) {
+    StoredTensor tensor = stored;
+    tensor.name = name.name;
+    tensor.shape = stored.stored_shape;
+    tensor.form = name.layout.form;
+    // A vector has no other order than its own.
+    if (tensor.shape.size() != 2 && tensor.form == StoredForm::kTransposed) {
+      tensor.form = StoredForm::kPlain;
+    }
+    if (tensor.form == StoredForm::kTransposed) std::swap(tensor.shape[0], tensor.shape[1]);
+    if (name.layout.part != FusedPart::kWhole) {
+      take_part(name.layout, parts, tensor);
+    } else if (!tensor.shape.empty()) {
+      tensor.runs = {.first = 0, .length = tensor.shape.front(), .stride = tensor.shape.front()};
+    }
+    parts.tensors.push_back(std::move(tensor));
+  }
+}
+
 FileCheckpoint::FileCheckpoint(FileCheckpointParts parts) : parts_(std::move(parts)) {
-  for (const StoredTensor& tensor : parts_.tensors) by_name_.emplace(tensor.name, &tensor);
+  for (const StoredTensor& tensor : parts_.tensors) {
+    if (by_name_.emplace(tensor.name, &tensor).second) continue;
+    throw std::invalid_argument(fmt::format("{}: tensor {} is there twice, the second time as {}",
+                                            parts_.files[tensor.file].path().string(),
+                                            in_quotes(tensor.name), in_quotes(tensor.file_name)));
+  }
   check_tensors();
   for (const auto& [name, tensor] : by_name_) {
-    infos_.push_back({name, rows_of(*tensor), tensor->shape.back(), std::string(tensor->type->name),
-                      tensor->bytes});
+    infos_.push_back({.name = name,
+                      .rows = rows_of(*tensor),
+                      .cols = tensor->shape.back(),
+                      .stored_type = std::string(tensor->type->name),
+                      .stored_bytes = tensor->bytes,
+                      .as_stored = tensor->form != StoredForm::kOneLess});
   }
 }
 
@@ -98,26 +172,84 @@ DType FileCheckpoint::preferred_dtype() const {
 }
 
 void FileCheckpoint::read_block(std::string_view name, const TensorBlock& block, float* out) {
+  const StoredTensor& tensor = tensor_with(name, block);
+  if (tensor.form == StoredForm::kTransposed) {
+    read_transposed(tensor, block, out);
+  } else {
+    read_runs(tensor, block, out);
+  }
+  if (tensor.form == StoredForm::kOneLess) {
+    const std::int64_t count =
+        (block.row_end - block.row_begin) * (block.col_end - block.col_begin);
+    for (std::int64_t i = 0; i < count; ++i) out[i] += 1.0F;
+  }
+}
+
+std::uint64_t FileCheckpoint::bytes_to_read(std::string_view name, const TensorBlock& block) const {
+  const StoredTensor& tensor = tensor_with(name, block);
+  const StoredMatrix matrix = stored_matrix(tensor);
+  std::uint64_t bytes = 0;
+  for_each_stored_block(
+      tensor, block,
+      [&](std::int64_t /*offset*/, std::int64_t /*count*/, const TensorBlock& stored) {
+        bytes += TensorReader::bytes_to_read(matrix, stored);
+      });
+  return bytes;
+}
+
+// The tensor of that name, which must have the block.
+const StoredTensor& FileCheckpoint::tensor_with(std::string_view name,
+                                                const TensorBlock& block) const {
   const auto found = by_name_.find(name);
   if (found == by_name_.end()) {
     throw std::out_of_range(fmt::format("there is no tensor {}", in_quotes(name)));
   }
   const StoredTensor& tensor = *found->second;
-  const StoredMatrix matrix{
-      .file = &parts_.files[tensor.file],
-      .type = tensor.type,
-      .offset = tensor.offset,
-      .rows = rows_of(tensor),
-      .cols = tensor.shape.back(),
-      .interleaved_head_dim = tensor.interleaved_heads ? parts_.config.head_dim : 0,
-      .slice_bounds = tensor.slice_bounds};
-  if (!lies_in(block.row_begin, block.row_end, matrix.rows) ||
-      !lies_in(block.col_begin, block.col_end, matrix.cols)) {
+  const std::int64_t rows = rows_of(tensor);
+  const std::int64_t cols = tensor.shape.back();
+  if (!lies_in(block.row_begin, block.row_end, rows) ||
+      !lies_in(block.col_begin, block.col_end, cols)) {
     throw std::out_of_range(fmt::format(
         "rows [{}, {}), columns [{}, {}) of tensor {}, which has {} x {}", block.row_begin,
-        block.row_end, block.col_begin, block.col_end, in_quotes(name), matrix.rows, matrix.cols));
+        block.row_end, block.col_begin, block.col_end, in_quotes(name), rows, cols));
   }
-  reader_.read(matrix, block, out);
+  return tensor;
+}
+
+StoredMatrix FileCheckpoint::stored_matrix(const StoredTensor& tensor) const {
+  const bool interleaved = tensor.form == StoredForm::kInterleavedHeads;
+  return {.file = &parts_.files[tensor.file],
+          .type = tensor.type,
+          .offset = tensor.offset,
+          .rows = tensor.stored_shape.size() == 2 ? tensor.stored_shape.front() : 1,
+          .cols = tensor.stored_shape.back(),
+          .interleaved_head_dim = interleaved ? parts_.config.head_dim : 0,
+          .slice_bounds = tensor.slice_bounds};
+}
+
+void FileCheckpoint::read_runs(const StoredTensor& tensor, const TensorBlock& block, float* out) {
+  const StoredMatrix matrix = stored_matrix(tensor);
+  const std::int64_t cols = tensor.shape.size() == 1 ? 1 : block.col_end - block.col_begin;
+  for_each_stored_block(
+      tensor, block, [&](std::int64_t offset, std::int64_t /*count*/, const TensorBlock& stored) {
+        reader_.read(matrix, stored, out + offset * cols);
+      });
+}
+
+void FileCheckpoint::read_transposed(const StoredTensor& tensor, const TensorBlock& block,
+                                     float* out) {
+  const StoredMatrix matrix = stored_matrix(tensor);
+  const std::int64_t cols = block.col_end - block.col_begin;
+  for_each_stored_block(
+      tensor, block, [&](std::int64_t offset, std::int64_t count, const TensorBlock& stored) {
+        columns_.resize(static_cast<std::size_t>(count * cols));
+        reader_.read(matrix, stored, columns_.data());
+        for (std::int64_t r = 0; r < count; ++r) {
+          for (std::int64_t c = 0; c < cols; ++c) {
+            out[(offset + r) * cols + c] = columns_[static_cast<std::size_t>(c * count + r)];
+          }
+        }
+      });
 }
 
 std::string FileCheckpoint::fingerprint() const {

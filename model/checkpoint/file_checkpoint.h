@@ -5,29 +5,36 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/dequantize.h"
 #include "model/checkpoint/input_file.h"
+#include "model/checkpoint/stored_layout.h"
 #include "model/checkpoint/tensor_reader.h"
+#include "model/families/family.h"
 
 namespace headrace {
 
-/// A tensor as a file has it, under its canonical name.
+/// A tensor as a file has it: the whole of it, or under one of the canonical names that it holds.
 struct StoredTensor {
-  std::string name;
-  std::string file_name;             // its name there, for messages
-  std::vector<std::int64_t> shape;   // outermost first
-  std::string type_name;             // as the file spells it
-  const StoredType* type = nullptr;  // null where the type cannot be read
-  std::size_t file = 0;              // index of the file
+  std::string name;                        // canonical
+  std::string file_name;                   // its name there, for messages
+  std::vector<std::int64_t> stored_shape;  // outermost first
+  std::string type_name;                   // as the file spells it
+  const StoredType* type = nullptr;        // null where the type cannot be read
+  std::size_t file = 0;                    // index of the file
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
-  bool interleaved_heads = false;          // see GgufTensorName
   std::vector<std::int64_t> slice_bounds;  // see StoredMatrix; only of types with single values
   std::optional<std::uint64_t> checksum;   // of the stored bytes, where the format has one
+
+  // What add_tensor() fills in; it also reduces bytes to those of the canonical tensor.
+  std::vector<std::int64_t> shape;  // canonical
+  StoredForm form = StoredForm::kPlain;
+  RowRuns runs;  // where the canonical rows lie
 };
 
 /// Everything a format's reader has found.
@@ -40,9 +47,14 @@ struct FileCheckpointParts {
   ModelConfig config;
   std::vector<InputFile> files;
   std::vector<std::uint64_t> header_bytes;  // of each file
-  std::vector<StoredTensor> tensors;        // names are unique
-  std::vector<ModelFile> companions;        // the main one first
+  std::vector<StoredTensor> tensors;
+  std::vector<ModelFile> companions;  // the main one first
 };
+
+/// Adds a tensor of a file under each of the canonical names that it holds. Throws
+/// std::invalid_argument where a fused one has not the rows that the configuration implies.
+void add_tensor(const StoredTensor& stored, std::span<const CanonicalName> names,
+                FileCheckpointParts& parts);
 
 class FileCheckpoint : public Checkpoint {
  public:
@@ -55,6 +67,7 @@ class FileCheckpoint : public Checkpoint {
   bool has(std::string_view name) const override { return by_name_.contains(name); }
   DType preferred_dtype() const override;
   void read_block(std::string_view name, const TensorBlock& block, float* out) override;
+  std::uint64_t bytes_to_read(std::string_view name, const TensorBlock& block) const override;
   std::string fingerprint() const override;
   std::string format() const override;
   std::vector<std::string> damaged_tensors() override;
@@ -63,12 +76,17 @@ class FileCheckpoint : public Checkpoint {
 
  private:
   void check_tensors() const;
+  const StoredTensor& tensor_with(std::string_view name, const TensorBlock& block) const;
   void check_tensor(const StoredTensor& tensor, const std::vector<std::int64_t>& expected) const;
+  void read_transposed(const StoredTensor& tensor, const TensorBlock& block, float* out);
+  void read_runs(const StoredTensor& tensor, const TensorBlock& block, float* out);
+  StoredMatrix stored_matrix(const StoredTensor& tensor) const;
 
   FileCheckpointParts parts_;
   std::map<std::string, const StoredTensor*, std::less<>> by_name_;
   std::vector<TensorInfo> infos_;
   TensorReader reader_;
+  std::vector<float> columns_;  // of a transposed tensor
 };
 
 }  // namespace headrace

@@ -170,6 +170,20 @@ std::optional<std::vector<std::string>> JsonObject::texts(std::string_view key) 
   return texts;
 }
 
+std::optional<std::vector<double>> JsonObject::numbers(std::string_view key) const {
+  const json* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  std::vector<double> numbers;
+  if (!value->is_array()) refuse(key, "a list of numbers is accepted");
+  for (const json& element : *value) {
+    if (!element.is_number() || !std::isfinite(element.get<double>())) {
+      refuse(key, "a list of finite numbers is accepted");
+    }
+    numbers.push_back(element.get<double>());
+  }
+  return numbers;
+}
+
 std::optional<std::vector<std::int64_t>> JsonObject::integers(std::string_view key,
                                                               IntegerRange range) const {
   const json* value = find(key);

@@ -43,6 +43,8 @@ class JsonObject {
   std::optional<JsonObject> object(std::string_view key) const;
   /// A list of texts.
   std::optional<std::vector<std::string>> texts(std::string_view key) const;
+  /// A list of finite numbers.
+  std::optional<std::vector<double>> numbers(std::string_view key) const;
   /// An integer or a list of integers.
   std::optional<std::vector<std::int64_t>> integers(std::string_view key, IntegerRange range) const;
 

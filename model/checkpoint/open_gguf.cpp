@@ -11,12 +11,21 @@
 #include "model/checkpoint/gguf_file.h"
 #include "model/checkpoint/open_checkpoint.h"
 #include "model/families/family.h"
+#include "model/families/gguf_rope.h"
 
 namespace headrace {
 namespace {
 
 // Llama 3's scaling comes as a tensor: numbers that divide the frequencies.
 constexpr std::string_view kRopeDivisors = "rope_freqs.weight";
+
+// The list of divisors that a tensor holds; null where it is none.
+std::vector<float>* divisors_of(std::string_view name, RopeConfig& rope) {
+  if (name == kRopeDivisors) return &rope.frequency_divisors;
+  if (name == kGgufLongDivisors) return &rope.long_divisors;
+  if (name == kGgufShortDivisors) return &rope.short_divisors;
+  return nullptr;
+}
 
 [[noreturn]] void fail(const GgufFile& gguf, const GgufTensor& tensor, const std::string& what) {
   throw std::invalid_argument(
@@ -30,37 +39,35 @@ std::vector<std::int64_t> plain_shape(std::vector<std::int64_t> shape) {
   return shape;
 }
 
-StoredTensor stored_tensor(const GgufFile& gguf, const GgufTensor& tensor, const Family& family) {
-  const std::optional<CanonicalName> canonical = canonical_name(family, tensor.name);
-  if (!canonical) {
+void add_stored_tensor(const GgufFile& gguf, const GgufTensor& tensor, const Family& family,
+                       FileCheckpointParts& parts) {
+  const std::vector<CanonicalName> names = gguf_names(family, tensor.name);
+  if (names.empty()) {
     fail(gguf, tensor,
          fmt::format("has no place in a {} model; without it the results would be wrong",
                      family.gguf_architecture));
   }
   StoredTensor stored;
-  stored.name = canonical->name;
   stored.file_name = tensor.name;
-  stored.shape = plain_shape(tensor.shape);
+  stored.stored_shape = plain_shape(tensor.shape);
   stored.type_name = ggml_type_layout(tensor.type)->name;
   stored.type = stored_type(static_cast<GgmlType>(tensor.type));
   stored.file = static_cast<std::size_t>(tensor.file);
   stored.offset = tensor.offset;
   stored.bytes = tensor.bytes;
-  stored.interleaved_heads = canonical->interleaved_heads;
-  return stored;
+  add_tensor(stored, names, parts);
 }
 
-void read_rope_divisors(const GgufFile& gguf, const GgufTensor& tensor, const InputFile& file,
-                        RopeConfig& rope) {
+void read_divisors(const GgufFile& gguf, const GgufTensor& tensor, const RopeConfig& rope,
+                   const InputFile& file, std::vector<float>& divisors) {
   const std::size_t pairs = static_cast<std::size_t>(rope.rotary_dim) / 2;
   if (tensor.type != static_cast<std::uint32_t>(GgmlType::kF32) || tensor.shape.size() != 1 ||
       tensor.bytes != pairs * sizeof(float)) {
     fail(gguf, tensor, fmt::format("must be {} values of type F32", pairs));
   }
-  if (rope.scaling == RopeConfig::Scaling::kYarn) fail(gguf, tensor, "cannot go with yarn scaling");
-  rope.frequency_divisors.resize(pairs);
-  file.read(tensor.offset, std::as_writable_bytes(std::span(rope.frequency_divisors)));
-  const bool sound = std::all_of(rope.frequency_divisors.begin(), rope.frequency_divisors.end(),
+  divisors.resize(pairs);
+  file.read(tensor.offset, std::as_writable_bytes(std::span(divisors)));
+  const bool sound = std::all_of(divisors.begin(), divisors.end(),
                                  [](float d) { return std::isfinite(d) && d > 0.0F; });
   if (!sound) fail(gguf, tensor, "holds a number that is not above 0");
 }
@@ -83,15 +90,42 @@ void add_extent(const GgufTensor& tensor, ModelFile& file) {
             [](const FileExtent& a, const FileExtent& b) { return a.begin < b.begin; });
 }
 
+bool is_divisors(std::string_view name) {
+  RopeConfig none;
+  return divisors_of(name, none) != nullptr;
+}
+
+// Takes a list of divisors into the configuration.
+void take_divisors(const GgufFile& gguf, const GgufTensor& tensor, ModelConfig& config) {
+  RopeConfig& rope = config.rope;
+  std::vector<float>* divisors = divisors_of(tensor.name, rope);
+  const bool is_long = rope.scaling == RopeConfig::Scaling::kLong;
+  if (is_long == (divisors == &rope.frequency_divisors)) {
+    fail(gguf, tensor, fmt::format("has no place in this {}", config.architecture));
+  }
+  if (rope.scaling == RopeConfig::Scaling::kYarn) fail(gguf, tensor, "cannot go with yarn scaling");
+  const InputFile file(gguf.files()[static_cast<std::size_t>(tensor.file)]);
+  read_divisors(gguf, tensor, rope, file, *divisors);
+}
+
+void require_long_divisors(const RopeConfig& rope, const std::filesystem::path& path) {
+  if (rope.scaling != RopeConfig::Scaling::kLong) return;
+  if (!rope.long_divisors.empty() && !rope.short_divisors.empty()) return;
+  throw std::invalid_argument(fmt::format("{}: tensors {} and {} are needed, both", path.string(),
+                                          kGgufLongDivisors, kGgufShortDivisors));
+}
+
 }  // namespace
 
 ModelConfig gguf_model_config(const GgufFile& gguf) {
-  ModelConfig config = family_of(gguf).from_gguf(gguf);
+  const Family& family = family_of(gguf);
+  ModelConfig config = family.from_gguf(gguf);
   for (const GgufTensor& tensor : gguf.tensors()) {
-    if (tensor.name != kRopeDivisors) continue;
-    const InputFile file(gguf.files()[static_cast<std::size_t>(tensor.file)]);
-    read_rope_divisors(gguf, tensor, file, config.rope);
+    if (is_divisors(tensor.name) && !ignores(family, tensor.name)) {
+      take_divisors(gguf, tensor, config);
+    }
   }
+  require_long_divisors(config.rope, gguf.files().front());
   return config;
 }
 
@@ -107,11 +141,11 @@ std::unique_ptr<Checkpoint> open_gguf(const std::filesystem::path& path) {
   parts.header_bytes = gguf.header_bytes();
   parts.companions = header_parts(gguf, parts.files);
   for (const GgufTensor& tensor : gguf.tensors()) {
-    if (family.ignores_tensor(tensor.name)) continue;
-    if (tensor.name == kRopeDivisors) {
+    if (ignores(family, tensor.name)) continue;
+    if (is_divisors(tensor.name)) {
       add_extent(tensor, parts.companions[static_cast<std::size_t>(tensor.file)]);
     } else {
-      parts.tensors.push_back(stored_tensor(gguf, tensor, family));
+      add_stored_tensor(gguf, tensor, family, parts);
     }
   }
   return std::make_unique<FileCheckpoint>(std::move(parts));

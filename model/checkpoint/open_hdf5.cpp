@@ -26,9 +26,8 @@ const StoredType* type_of(std::string_view type) {
 
 StoredTensor stored_tensor(const Hdf5Tensor& tensor) {
   StoredTensor stored;
-  stored.name = tensor.name;
   stored.file_name = tensor.name;
-  stored.shape = tensor.shape;
+  stored.stored_shape = tensor.shape;
   stored.type_name = tensor.type;
   stored.type = type_of(tensor.type);
   stored.offset = tensor.offset;
@@ -96,10 +95,13 @@ std::unique_ptr<Checkpoint> open_hdf5(const fs::path& path) {
   parts.format = "hdf5";
   parts.types = "F32, F16, BF16";
   parts.companions = companions(path, contents);
-  for (const Hdf5Tensor& tensor : contents.tensors) parts.tensors.push_back(stored_tensor(tensor));
   parts.config_text = manifest(contents);
   parts.files.emplace_back(path);
   parts.header_bytes = {0};
+  for (const Hdf5Tensor& tensor : contents.tensors) {
+    const CanonicalName whole{.name = tensor.name, .layout = {}};
+    add_tensor(stored_tensor(tensor), std::span(&whole, 1), parts);
+  }
   read_configuration(path, parts);
   return std::make_unique<FileCheckpoint>(std::move(parts));
 }

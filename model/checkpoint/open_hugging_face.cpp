@@ -110,33 +110,31 @@ const StoredType* type_of(std::string_view dtype) {
 
 void add_file(const fs::path& path, const Family& family, FileCheckpointParts& parts,
               std::set<std::string>& names) {
-  InputFile file(path);
-  SafetensorsHeader header = read_safetensors_header(file);
-  for (SafetensorsEntry& entry : header.tensors) {
-    if (family.ignores_tensor(entry.name)) continue;
+  parts.files.emplace_back(path);
+  const SafetensorsHeader header = read_safetensors_header(parts.files.back());
+  parts.header_bytes.push_back(header.header_bytes);
+  for (const SafetensorsEntry& entry : header.tensors) {
+    if (ignores(family, entry.name)) continue;
     if (!names.insert(entry.name).second) {
       fail(path, fmt::format("tensor {} is in an earlier file too", in_quotes(entry.name)));
     }
     StoredTensor stored;
-    stored.name = entry.name;
     stored.file_name = entry.name;
-    stored.shape = std::move(entry.shape);
+    stored.stored_shape = entry.shape;
     stored.type_name = entry.dtype;
     stored.type = type_of(entry.dtype);
-    stored.file = parts.files.size();
+    stored.file = parts.files.size() - 1;
     stored.offset = entry.offset;
     stored.bytes = entry.bytes;
-    parts.tensors.push_back(std::move(stored));
+    add_tensor(stored, hugging_face_names(family, entry.name), parts);
   }
-  parts.files.push_back(std::move(file));
-  parts.header_bytes.push_back(header.header_bytes);
 }
 
 void check_index(const WeightFiles& files, const Family& family, const FileCheckpointParts& parts) {
   std::map<std::string_view, std::size_t> found;
-  for (const StoredTensor& tensor : parts.tensors) found.emplace(tensor.name, tensor.file);
+  for (const StoredTensor& tensor : parts.tensors) found.emplace(tensor.file_name, tensor.file);
   for (const auto& [tensor, number] : files.expected) {
-    if (family.ignores_tensor(tensor)) continue;
+    if (ignores(family, tensor)) continue;
     const auto at = found.find(tensor);
     if (at == found.end() || at->second != number) {
       fail(files.paths[number],

@@ -28,6 +28,33 @@ std::int64_t interleaved_row(std::int64_t h, std::int64_t head_dim) {
   return h < half ? 2 * h : 2 * (h - half) + 1;
 }
 
+/// A block's part of one slice, as a block of the slice.
+struct SlicePart {
+  StoredMatrix slice;
+  TensorBlock block;
+  std::int64_t first_col = 0;  // in the whole block
+};
+
+std::vector<SlicePart> slice_parts(const StoredMatrix& matrix, const TensorBlock& block) {
+  const std::uint64_t column_bytes = static_cast<std::uint64_t>(matrix.rows) *
+                                     static_cast<std::uint64_t>(matrix.type->block_bytes);
+  std::vector<SlicePart> parts;
+  for (std::size_t i = 0; i + 1 < matrix.slice_bounds.size(); ++i) {
+    const std::int64_t first = matrix.slice_bounds[i];
+    const std::int64_t begin = std::max(block.col_begin, first);
+    const std::int64_t end = std::min(block.col_end, matrix.slice_bounds[i + 1]);
+    if (begin >= end) continue;
+    StoredMatrix slice = matrix;
+    slice.offset += static_cast<std::uint64_t>(first) * column_bytes;
+    slice.cols = matrix.slice_bounds[i + 1] - first;
+    slice.slice_bounds = {};
+    parts.push_back({slice,
+                     {block.row_begin, block.row_end, begin - first, end - first},
+                     begin - block.col_begin});
+  }
+  return parts;
+}
+
 }  // namespace
 
 void TensorReader::read(const StoredMatrix& matrix, const TensorBlock& block, float* out) {
@@ -42,29 +69,33 @@ void TensorReader::read(const StoredMatrix& matrix, const TensorBlock& block, fl
 // Each slice is a matrix of its own, whose part of the block is read and put in its columns.
 void TensorReader::read_slices(const StoredMatrix& matrix, const TensorBlock& block, float* out) {
   const std::int64_t out_cols = block.col_end - block.col_begin;
-  const std::uint64_t column_bytes = static_cast<std::uint64_t>(matrix.rows) *
-                                     static_cast<std::uint64_t>(matrix.type->block_bytes);
-  for (std::size_t i = 0; i + 1 < matrix.slice_bounds.size(); ++i) {
-    const std::int64_t first = matrix.slice_bounds[i];
-    const std::int64_t begin = std::max(block.col_begin, first);
-    const std::int64_t end = std::min(block.col_end, matrix.slice_bounds[i + 1]);
-    if (begin >= end) continue;
-    StoredMatrix slice = matrix;
-    slice.offset += static_cast<std::uint64_t>(first) * column_bytes;
-    slice.cols = matrix.slice_bounds[i + 1] - first;
-    slice.slice_bounds = {};
-    const TensorBlock part{block.row_begin, block.row_end, begin - first, end - first};
-    if (end - begin == out_cols) return read_plain(slice, part, out);
-    slice_.resize(std::max(
-        slice_.size(), static_cast<std::size_t>((part.row_end - part.row_begin) * (end - begin))));
-    read_plain(slice, part, slice_.data());
+  for (const SlicePart& part : slice_parts(matrix, block)) {
+    const std::int64_t cols = part.block.col_end - part.block.col_begin;
+    if (cols == out_cols) return read_plain(part.slice, part.block, out);
+    const std::int64_t rows = block.row_end - block.row_begin;
+    slice_.resize(std::max(slice_.size(), static_cast<std::size_t>(rows * cols)));
+    read_plain(part.slice, part.block, slice_.data());
     const float* row = slice_.data();
-    float* to = out + (begin - block.col_begin);
-    for (std::int64_t r = part.row_begin; r < part.row_end;
-         ++r, row += end - begin, to += out_cols) {
-      std::copy_n(row, end - begin, to);
+    float* to = out + part.first_col;
+    for (std::int64_t r = 0; r < rows; ++r, row += cols, to += out_cols) {
+      std::copy_n(row, cols, to);
     }
   }
+}
+
+std::uint64_t TensorReader::bytes_to_read(const StoredMatrix& matrix, const TensorBlock& block) {
+  if (block.row_begin == block.row_end || block.col_begin == block.col_end) return 0;
+  if (!matrix.slice_bounds.empty()) {
+    std::uint64_t bytes = 0;
+    for (const SlicePart& part : slice_parts(matrix, block)) {
+      bytes += bytes_to_read(part.slice, part.block);
+    }
+    return bytes;
+  }
+  const RowPiece piece = row_piece(matrix, block);
+  const std::uint64_t gap = row_bytes(matrix) - piece.bytes;
+  const auto rows = static_cast<std::uint64_t>(block.row_end - block.row_begin);
+  return rows * piece.bytes + (gap >= kMinGapBytes ? 0 : (rows - 1) * gap);
 }
 
 void TensorReader::read_plain(const StoredMatrix& matrix, const TensorBlock& block, float* out) {

@@ -21,7 +21,7 @@ struct StoredMatrix {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
   /// Rows of a head (values of a vector) where the file has them in the pairs that RoPE turns (see
-  /// GgufTensorName); 0 where the order is Hugging Face's.
+  /// StoredForm); 0 where the order is Hugging Face's.
   std::int64_t interleaved_head_dim = 0;
   /// From 0 to cols where the matrix is stored slice by slice: columns [bounds[0], bounds[1]) of
   /// all rows, then the next. Empty: row by row.
@@ -36,6 +36,9 @@ class TensorReader {
   /// gap between them costs more than another read (8 KiB), else all bytes from the first wanted
   /// one to the last. Throws what InputFile::read throws.
   void read(const StoredMatrix& matrix, const TensorBlock& block, float* out);
+
+  /// How many bytes read() takes from the file.
+  static std::uint64_t bytes_to_read(const StoredMatrix& matrix, const TensorBlock& block);
 
  private:
   /// The wanted part of a row.

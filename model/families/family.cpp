@@ -4,30 +4,60 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <stdexcept>
 
 #include "model/checkpoint/appearance.h"
-#include "model/families/llama.h"
+#include "model/families/pages.h"
 
 namespace headrace {
 namespace {
 
 // Every supported family, one line each.
 constexpr std::array kFamilies{
-    &kLlamaFamily,
+    &kLlamaFamily,  &kMistralFamily, &kQwen2Family,    &kQwen3Family,      &kGemma2Family,
+    &kGemma3Family, &kPhi3Family,    &kSmolLm3Family,  &kGraniteFamily,    &kOlmo2Family,
+    &kGpt2Family,   &kGptNeoXFamily, &kStableLmFamily, &kStarCoder2Family, &kFalconFamily,
 };
 
-// "LlamaForCausalLM, ...": one name of every family.
+// llama.cpp's names, the same in all architectures but for what a family's table says.
+constexpr std::array kSharedGgufTensors{
+    TensorName{"token_embd", "model.embed_tokens", {}},
+    TensorName{"position_embd", "model.embed_positions", {}},
+    TensorName{"output_norm", "model.norm", {}},
+    TensorName{"output", "lm_head", {}},
+    TensorName{"blk.#.attn_norm", "model.layers.#.input_layernorm", {}},
+    TensorName{"blk.#.attn_q", "model.layers.#.self_attn.q_proj", {}},
+    TensorName{"blk.#.attn_k", "model.layers.#.self_attn.k_proj", {}},
+    TensorName{"blk.#.attn_v", "model.layers.#.self_attn.v_proj", {}},
+    TensorName{"blk.#.attn_qkv", "model.layers.#.self_attn.q_proj", {FusedPart::kQuery}},
+    TensorName{"blk.#.attn_qkv", "model.layers.#.self_attn.k_proj", {FusedPart::kKey}},
+    TensorName{"blk.#.attn_qkv", "model.layers.#.self_attn.v_proj", {FusedPart::kValue}},
+    TensorName{"blk.#.attn_q_norm", "model.layers.#.self_attn.q_norm", {}},
+    TensorName{"blk.#.attn_k_norm", "model.layers.#.self_attn.k_norm", {}},
+    TensorName{"blk.#.attn_output", "model.layers.#.self_attn.o_proj", {}},
+    TensorName{"blk.#.post_attention_norm", "model.layers.#.self_attn.post_norm", {}},
+    TensorName{"blk.#.ffn_norm", "model.layers.#.post_attention_layernorm", {}},
+    TensorName{"blk.#.ffn_gate", "model.layers.#.mlp.gate_proj", {}},
+    TensorName{"blk.#.ffn_up", "model.layers.#.mlp.up_proj", {}},
+    TensorName{"blk.#.ffn_down", "model.layers.#.mlp.down_proj", {}},
+    TensorName{"blk.#.post_ffw_norm", "model.layers.#.mlp.post_norm", {}},
+};
+
+// "LlamaForCausalLM, ...": one name of every family that has one.
 std::string supported(std::string_view Family::*name) {
   std::vector<std::string_view> names;
   names.reserve(kFamilies.size());
-  for (const Family* family : kFamilies) names.push_back(family->*name);
+  for (const Family* family : kFamilies) {
+    if (!(family->*name).empty()) names.push_back(family->*name);
+  }
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
 const Family* find_family(std::string_view Family::*name, std::string_view value) {
-  const auto found = std::find_if(kFamilies.begin(), kFamilies.end(),
-                                  [&](const Family* family) { return family->*name == value; });
+  const auto found = std::find_if(kFamilies.begin(), kFamilies.end(), [&](const Family* family) {
+    return !value.empty() && family->*name == value;
+  });
   return found == kFamilies.end() ? nullptr : *found;
 }
 
@@ -49,6 +79,23 @@ std::optional<std::string_view> match(std::string_view pattern, std::string_view
   const bool digits =
       std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
   return digits ? std::optional(name) : std::nullopt;
+}
+
+// All lines of a table that fit.
+std::vector<CanonicalName> look_up(std::span<const TensorName> table, std::string_view stored) {
+  std::vector<CanonicalName> names;
+  for (const std::string_view suffix : {".weight", ".bias"}) {
+    if (!stored.ends_with(suffix)) continue;
+    const std::string_view stem = stored.substr(0, stored.size() - suffix.size());
+    for (const TensorName& line : table) {
+      const std::optional<std::string_view> layer = match(line.stored, stem);
+      if (!layer) continue;
+      std::string name(line.canonical);
+      if (!layer->empty()) name.replace(name.find('#'), 1, *layer);
+      names.push_back({name.append(suffix), line.layout});
+    }
+  }
+  return names;
 }
 
 }  // namespace
@@ -80,19 +127,27 @@ const Family& family_of(const GgufFile& file) {
   return *family;
 }
 
-std::optional<CanonicalName> canonical_name(const Family& family, std::string_view gguf_name) {
-  for (const std::string_view suffix : {".weight", ".bias"}) {
-    if (!gguf_name.ends_with(suffix)) continue;
-    const std::string_view stem = gguf_name.substr(0, gguf_name.size() - suffix.size());
-    for (const GgufTensorName& line : family.gguf_tensors) {
-      const std::optional<std::string_view> layer = match(line.gguf, stem);
-      if (!layer) continue;
-      std::string name(line.canonical);
-      if (!layer->empty()) name.replace(name.find('#'), 1, *layer);
-      return CanonicalName{name.append(suffix), line.interleaved_heads};
-    }
+std::vector<CanonicalName> hugging_face_names(const Family& family, std::string_view stored) {
+  std::string_view name = stored;
+  if (name.starts_with(family.hugging_face_prefix)) {
+    name.remove_prefix(family.hugging_face_prefix.size());
   }
-  return std::nullopt;
+  std::vector<CanonicalName> names = look_up(family.hugging_face_tensors, name);
+  if (names.empty()) names.push_back({std::string(name), {}});
+  return names;
+}
+
+std::vector<CanonicalName> gguf_names(const Family& family, std::string_view stored) {
+  std::vector<CanonicalName> names = look_up(family.gguf_tensors, stored);
+  return names.empty() ? look_up(kSharedGgufTensors, stored) : names;
+}
+
+bool ignores(const Family& family, std::string_view stored) {
+  return family.ignores_tensor != nullptr && family.ignores_tensor(stored);
+}
+
+bool has_canonical_tensors(const Family& family) {
+  return family.hugging_face_tensors.empty() && family.hugging_face_prefix.empty();
 }
 
 }  // namespace headrace

@@ -1,10 +1,12 @@
 #include "model/families/rope_parameters.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace headrace {
 namespace {
@@ -34,6 +36,11 @@ double positive_or(const JsonObject& object, std::string_view key, double otherw
 // al., 2023; mscale is DeepSeek's addition).
 double yarn_amplitude(double factor, double mscale) {
   return factor <= 1.0 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
+}
+
+// The same for a long RoPE (section 3.3 of Ding et al., 2024, LongRoPE).
+double long_rope_amplitude(double factor, double original_context) {
+  return factor <= 1.0 ? 1.0 : std::sqrt(1.0 + std::log(factor) / std::log(original_context));
 }
 
 double yarn_attention_factor(const JsonObject& parameters, double factor) {
@@ -72,6 +79,27 @@ void read_yarn(const JsonObject& parameters, int max_position_embeddings, RopeCo
   rope.truncate = parameters.boolean("truncate").value_or(true);
 }
 
+// One number above 0 for each pair of dimensions.
+std::vector<float> pair_divisors(const JsonObject& parameters, std::string_view key, int pairs) {
+  const std::vector<double> numbers = parameters.numbers(key).value_or(std::vector<double>{});
+  const bool sound = std::all_of(numbers.begin(), numbers.end(), [](double n) { return n > 0.0; });
+  if (!sound || std::ssize(numbers) != pairs) {
+    parameters.refuse(key, "a list of " + std::to_string(pairs) + " numbers above 0 is needed");
+  }
+  return {numbers.begin(), numbers.end()};
+}
+
+void read_long(const JsonObject& parameters, int max_position_embeddings, RopeConfig& rope) {
+  rope.scaling = RopeConfig::Scaling::kLong;
+  rope.long_divisors = pair_divisors(parameters, "long_factor", rope.rotary_dim / 2);
+  rope.short_divisors = pair_divisors(parameters, "short_factor", rope.rotary_dim / 2);
+  const double original = rope.original_max_position_embeddings;
+  rope.factor = positive(parameters, "factor")
+                    .value_or(static_cast<double>(max_position_embeddings) / original);
+  rope.attention_factor =
+      positive(parameters, "attention_factor").value_or(long_rope_amplitude(rope.factor, original));
+}
+
 // The object with the scaling's keys; an empty rope_scaling counts as none.
 std::optional<JsonObject> parameters_of(const JsonObject& config) {
   std::optional<JsonObject> scaling = config.object("rope_scaling");
@@ -79,28 +107,47 @@ std::optional<JsonObject> parameters_of(const JsonObject& config) {
   return config.object("rope_parameters");
 }
 
-}  // namespace
+int rotary_dim(const JsonObject& config, const JsonObject& parameters, int head_dim,
+               const RopeDefaults& defaults) {
+  // Within rope_parameters the key is the same in every family.
+  constexpr std::string_view kKey = "partial_rotary_factor";
+  const bool inside = parameters.has(kKey);
+  const JsonObject& source = inside ? parameters : config;
+  const std::string_view key = inside ? kKey : defaults.share_key;
+  const double share = source.number(key).value_or(defaults.share);
+  const int dim = share > 0.0 && share <= 1.0 ? static_cast<int>(head_dim * share) : 0;
+  if (dim < 2 || dim % 2 != 0) {
+    source.refuse(key, "a share of head_dim from above 0 to 1 that is an even number is accepted");
+  }
+  return dim;
+}
 
-RopeConfig rope_from_config_json(const JsonObject& config, int head_dim,
-                                 int max_position_embeddings) {
-  const JsonObject none = JsonObject::parse("{}", config.source());
-  const JsonObject parameters = parameters_of(config).value_or(none);
+double theta_of(const JsonObject& config, const JsonObject& parameters,
+                const RopeDefaults& defaults) {
+  const bool inside = parameters.has("rope_theta");
+  const JsonObject& source = inside ? parameters : config;
+  const std::string_view key = inside ? "rope_theta" : defaults.theta_key;
+  const double theta = source.number(key).value_or(defaults.theta);
+  if (theta <= 1.0) source.refuse(key, "a number above 1 is accepted");
+  return theta;
+}
+
+// What is to be read: the whole file, and the object in it that has the scaling's keys.
+struct RopeSource {
+  const JsonObject& config;
+  const JsonObject& parameters;
+  int head_dim;
+  int max_position_embeddings;
+};
+
+RopeConfig read_rope(const RopeSource& source, const RopeDefaults& defaults) {
+  const JsonObject& parameters = source.parameters;
   for (const std::string& key : parameters.keys()) {
     if (parameters.is_object(key)) parameters.refuse(key, "one set for all layers is supported");
   }
-
   RopeConfig rope;
-  const JsonObject& theta = parameters.has("rope_theta") ? parameters : config;
-  rope.theta = theta.number("rope_theta").value_or(10000.0);
-  if (rope.theta <= 1.0) theta.refuse("rope_theta", "a number above 1 is accepted");
-
-  const JsonObject& partial = parameters.has("partial_rotary_factor") ? parameters : config;
-  const double share = partial.number("partial_rotary_factor").value_or(1.0);
-  rope.rotary_dim = share > 0.0 && share <= 1.0 ? static_cast<int>(head_dim * share) : 0;
-  if (rope.rotary_dim < 2 || rope.rotary_dim % 2 != 0) {
-    partial.refuse("partial_rotary_factor",
-                   "a share of head_dim from above 0 to 1 that is an even number is accepted");
-  }
+  rope.theta = theta_of(source.config, parameters, defaults);
+  rope.rotary_dim = rotary_dim(source.config, parameters, source.head_dim, defaults);
 
   const std::string type =
       parameters.text("rope_type").value_or(parameters.text("type").value_or("default"));
@@ -110,18 +157,42 @@ RopeConfig rope_from_config_json(const JsonObject& config, int head_dim,
     rope.factor = required_positive(parameters, "factor");
     return rope;
   }
-  if (type != "llama3" && type != "yarn") {
-    parameters.refuse(parameters.has("rope_type") ? "rope_type" : "type",
-                      "supported: default, linear, llama3, yarn");
-  }
+  const int context = source.max_position_embeddings;
   rope.original_max_position_embeddings =
-      original_context(config, parameters, max_position_embeddings);
+      original_context(source.config, parameters,
+                       defaults.original_context > 0 ? defaults.original_context : context);
   if (type == "llama3") {
     read_llama3(parameters, rope);
+  } else if (type == "yarn") {
+    read_yarn(parameters, context, rope);
+  } else if (type == "longrope" || type == "su") {  // the older name
+    read_long(parameters, context, rope);
   } else {
-    read_yarn(parameters, max_position_embeddings, rope);
+    parameters.refuse(parameters.has("rope_type") ? "rope_type" : "type",
+                      "supported: default, linear, llama3, yarn, longrope");
   }
   return rope;
+}
+
+}  // namespace
+
+RopeConfig rope_from_config_json(const JsonObject& config, int head_dim,
+                                 int max_position_embeddings, const RopeDefaults& defaults) {
+  const JsonObject none = JsonObject::parse("{}", config.source());
+  const JsonObject parameters = parameters_of(config).value_or(none);
+  return read_rope({config, parameters, head_dim, max_position_embeddings}, defaults);
+}
+
+RopeConfig rope_of_layer_type(const JsonObject& config, const ModelConfig& model,
+                              const LayerTypeRope& wanted) {
+  JsonObject parameters = JsonObject::parse("{}", config.source());
+  if (const auto nested = config.object("rope_parameters")) {
+    if (auto of_type = nested->object(wanted.layer_type)) parameters = *std::move(of_type);
+  } else if (wanted.scaled) {
+    parameters = config.object("rope_scaling").value_or(parameters);
+  }
+  return read_rope({config, parameters, model.head_dim, model.max_position_embeddings},
+                   wanted.defaults);
 }
 
 }  // namespace headrace

@@ -1,5 +1,6 @@
 #include "runtime/dispatch/dispatcher.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <limits>
@@ -9,8 +10,18 @@
 namespace headrace {
 namespace {
 
-// From here on a replica's tokens say how fast it is.
+// From so many tokens a replica on, each one's share of them says how fast it is.
 constexpr std::int64_t kTellingTokens = 1000;
+
+// A replica is taken from when it would run this many times as long as one that takes over, which
+// has the sequence's tokens so far to compute again.
+constexpr double kWorthMoving = 2.0;
+
+// A step of fewer rows takes about as long: the weights are read once, however few they are.
+constexpr int kSmallBatch = 16;
+
+// Recalled sequences are back as new ones long before this.
+constexpr double kRecallInterval_s = 0.25;
 
 // An idle link carries an empty message this often, as a part of the stall timeout.
 constexpr double kAliveInterval = 0.25;
@@ -21,6 +32,10 @@ std::int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
+}
+
+double seconds_since(std::int64_t then_ns) {
+  return static_cast<double>(now_ns() - then_ns) / kNanosecondsPerSecond;
 }
 
 }  // namespace
@@ -52,32 +67,72 @@ void Dispatcher::assign() {
     const std::size_t index = next_replica();
     if (index == replicas_.size()) return;
     Replica& replica = replicas_[index];
-    owners_.emplace(pending_.front().id, index);
+    const SequenceId id = pending_.front().id;
+    owners_.emplace(id, index);
     replica.work.push_back(std::move(pending_.front()));
+    replica.assigned.push_back(id);
     pending_.pop_front();
-    replica.num_outstanding += 1;
   }
+}
+
+bool Dispatcher::rates_are_known() const {
+  std::int64_t num_tokens = 0;
+  for (const Replica& replica : replicas_) num_tokens += replica.num_tokens;
+  return num_tokens >= kTellingTokens * std::ssize(replicas_);
+}
+
+// How long a replica needs for a token of so many sequences, in a unit that is the same for all.
+double Dispatcher::round_time(const Replica& replica, int num_sequences) const {
+  if (!rates_are_known()) return num_sequences;
+  return num_sequences / static_cast<double>(std::max<std::int64_t>(replica.num_tokens, 1));
 }
 
 // The replica that would be through with one more sequence first; none where all have enough.
 std::size_t Dispatcher::next_replica() const {
   if (replicas_.size() == 1) return 0;
-  bool rates_known = true;
-  for (const Replica& replica : replicas_) {
-    rates_known = rates_known && replica.num_tokens >= kTellingTokens;
-  }
   std::size_t best = replicas_.size();
-  double best_load = std::numeric_limits<double>::infinity();
+  double best_time = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < replicas_.size(); ++i) {
     const Replica& replica = replicas_[i];
-    if (replica.num_outstanding >= settings_.max_outstanding) continue;
-    const double rate = rates_known ? static_cast<double>(replica.num_tokens) : 1.0;
-    const double load = (replica.num_outstanding + 1) / rate;
-    if (load >= best_load) continue;
+    if (static_cast<int>(replica.assigned.size()) >= settings_.max_outstanding) continue;
+    const double time = round_time(replica, static_cast<int>(replica.assigned.size()) + 1);
+    if (time >= best_time) continue;
     best = i;
-    best_load = load;
+    best_time = time;
   }
   return best;
+}
+
+// The youngest of the slowest replica move until it is no longer worth it: they have the fewest
+// tokens to compute again. They count as the taker's only once they come back as new ones.
+std::vector<SequenceId> Dispatcher::recall() {
+  std::vector<SequenceId> recalled;
+  if (replicas_.size() == 1 || !pending_.empty() || !rates_are_known()) return recalled;
+  if (seconds_since(last_recall_ns_) < kRecallInterval_s) return recalled;
+  const auto time_of = [this](const Replica& replica, int num_more) {
+    const int count = static_cast<int>(replica.assigned.size()) + num_more;
+    return count == 0 ? 0.0 : round_time(replica, std::max(count, kSmallBatch));
+  };
+  Replica& giver = *std::max_element(
+      replicas_.begin(), replicas_.end(),
+      [&](const Replica& a, const Replica& b) { return time_of(a, 0) < time_of(b, 0); });
+  const std::size_t index = next_replica();
+  if (index == replicas_.size()) return recalled;
+  const Replica& taker = replicas_[index];
+  const int most = settings_.max_outstanding - static_cast<int>(taker.assigned.size());
+  while (static_cast<int>(recalled.size()) < most) {
+    const int num_more = static_cast<int>(recalled.size()) + 1;
+    if (time_of(giver, 0) <= kWorthMoving * time_of(taker, num_more)) break;
+    recalled.push_back(giver.assigned.back());
+    giver.stops.push_back(recalled.back());
+    end(recalled.back());
+  }
+  if (!recalled.empty()) last_recall_ns_ = now_ns();
+  // What never left this rank needs no stop.
+  std::erase_if(giver.work, [&](const NewSequence& sequence) {
+    return std::find(recalled.begin(), recalled.end(), sequence.id) != recalled.end();
+  });
+  return recalled;
 }
 
 void Dispatcher::take_own(std::vector<NewSequence>& sequences, std::vector<SequenceId>& stops) {
@@ -91,7 +146,7 @@ void Dispatcher::take_own(std::vector<NewSequence>& sequences, std::vector<Seque
 void Dispatcher::end(SequenceId id) {
   const auto owner = owners_.find(id);
   if (owner == owners_.end()) return;
-  replicas_[owner->second].num_outstanding -= 1;
+  std::erase(replicas_[owner->second].assigned, id);
   owners_.erase(owner);
 }
 
@@ -129,10 +184,8 @@ bool Dispatcher::take_reports(Replica& replica, std::vector<SequenceEvent>& even
     }
     came = true;
   }
-  const double silent_s =
-      static_cast<double>(now_ns() - replica.last_heard_ns) / kNanosecondsPerSecond;
-  if (settings_.stall_timeout_s > 0 && silent_s > settings_.stall_timeout_s &&
-      replica.done != WorkOrder::kFinish) {
+  if (settings_.stall_timeout_s > 0 && replica.done != WorkOrder::kFinish &&
+      seconds_since(replica.last_heard_ns) > settings_.stall_timeout_s) {
     throw std::runtime_error("waited " +
                              std::to_string(static_cast<int>(settings_.stall_timeout_s)) +
                              " s (--stall-timeout) to hear from " + replica.link.name);
@@ -142,10 +195,9 @@ bool Dispatcher::take_reports(Replica& replica, std::vector<SequenceEvent>& even
 
 // At most one message at a time: what does not fit goes with the next.
 void Dispatcher::send_work(Replica& replica) {
-  const double unsent_s =
-      static_cast<double>(now_ns() - replica.last_sent_ns) / kNanosecondsPerSecond;
   const bool alive_due =
-      settings_.stall_timeout_s > 0 && unsent_s > settings_.stall_timeout_s * kAliveInterval;
+      settings_.stall_timeout_s > 0 &&
+      seconds_since(replica.last_sent_ns) > settings_.stall_timeout_s * kAliveInterval;
   if (replica.work.empty() && replica.stops.empty() && replica.order_sent && !alive_due) return;
   if (replica.done == WorkOrder::kFinish) return;
   const auto buffer = replica.link.work->try_acquire();

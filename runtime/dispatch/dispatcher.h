@@ -1,7 +1,8 @@
 // Rank 0's hand in data parallelism: which replica runs which sequence. Work goes out in small
-// pieces as replicas finish what they have, so that a slow one never holds the job; when less is
-// left than the replicas could take, it is spread by how fast each has been. Which replica computes
-// a sequence changes nothing in its tokens.
+// pieces as replicas finish what they have. When less is left than the replicas could take, it is
+// spread by how fast each has been, and when one would still run long after another is done, it is
+// taken from: the sequence starts over elsewhere with the tokens it has. So a slow replica never
+// holds the job. Which replica computes a sequence changes nothing in its tokens.
 #pragma once
 
 #include <cstdint>
@@ -46,6 +47,10 @@ class Dispatcher {
   /// std::runtime_error naming a replica that was silent for the stall timeout.
   bool exchange(std::vector<SequenceEvent>& events);
 
+  /// Sequences that are to move from a replica that would hold the job, or none. Their replica is
+  /// told to stop them; the caller adds them again under new ids (HostSide::recall).
+  std::vector<SequenceId> recall();
+
   /// Sends an order to all others. Orders only go up.
   void give(WorkOrder order);
 
@@ -58,10 +63,10 @@ class Dispatcher {
  private:
   struct Replica {
     ReplicaLink link;
-    std::deque<NewSequence> work;   // not sent yet; of replica 0, not taken yet
-    std::vector<SequenceId> stops;  // likewise
-    int num_outstanding = 0;        // assigned, not ended
-    std::int64_t num_tokens = 0;    // sampled so far
+    std::deque<NewSequence> work;      // not sent yet; of replica 0, not taken yet
+    std::vector<SequenceId> stops;     // likewise
+    std::vector<SequenceId> assigned;  // and not ended, in order
+    std::int64_t num_tokens = 0;       // sampled so far
     WorkOrder order = WorkOrder::kRun;
     bool order_sent = true;
     WorkOrder done = WorkOrder::kRun;
@@ -72,6 +77,8 @@ class Dispatcher {
 
   void assign();
   std::size_t next_replica() const;
+  bool rates_are_known() const;
+  double round_time(const Replica& replica, int num_sequences) const;
   void end(SequenceId id);
   void note(const SequenceEvent& event, Replica& replica);
   bool take_reports(Replica& replica, std::vector<SequenceEvent>& events);
@@ -81,6 +88,7 @@ class Dispatcher {
   std::vector<Replica> replicas_;  // 0 is this rank's own
   std::deque<NewSequence> pending_;
   std::unordered_map<SequenceId, std::size_t> owners_;
+  std::int64_t last_recall_ns_ = 0;
   std::vector<std::byte> bytes_;
 };
 

@@ -5,7 +5,7 @@
 namespace headrace {
 namespace {
 
-constexpr std::size_t kSequenceBytes = 28;  // without what has a length of its own
+constexpr std::size_t kSequenceBytes = 20;  // without what has a length of its own
 constexpr std::size_t kEventBytes = 14;
 constexpr std::size_t kStopBytes = sizeof(SequenceId);
 
@@ -14,7 +14,10 @@ std::uint32_t count_of(std::size_t size) {
 }
 
 Admission admission_of(const NewSequence& sequence) {
-  return {.slot = 0, .num_prompt_tokens = sequence.num_prompt_tokens, .params = sequence.params};
+  return {.slot = 0,
+          .num_prompt_tokens = sequence.num_prompt_tokens,
+          .max_length = sequence.num_prompt_tokens + sequence.max_tokens,
+          .params = sequence.params};
 }
 
 std::size_t scored_bytes(const ScoredToken& token) {
@@ -33,11 +36,9 @@ WorkOrder get_order(ByteReader& reader) {
 
 void put_sequence(ByteWriter& writer, const NewSequence& sequence) {
   writer.put(sequence.id);
-  writer.put(static_cast<std::int32_t>(sequence.max_tokens));
   writer.put(static_cast<std::int32_t>(sequence.priority));
   writer.put(count_of(sequence.tokens.size()));
   writer.put(count_of(sequence.stop_token_ids.size()));
-  writer.put(std::uint32_t{0});
   writer.put_all(std::span<const TokenId>(sequence.tokens));
   writer.put_all(std::span<const TokenId>(sequence.stop_token_ids));
   put_admission(writer, admission_of(sequence));
@@ -46,15 +47,14 @@ void put_sequence(ByteWriter& writer, const NewSequence& sequence) {
 NewSequence get_sequence(ByteReader& reader) {
   NewSequence sequence;
   sequence.id = reader.get<SequenceId>("id");
-  sequence.max_tokens = reader.get<std::int32_t>("max_tokens");
   sequence.priority = reader.get<std::int32_t>("priority");
   const auto num_tokens = reader.get<std::uint32_t>("num_tokens");
   const auto num_stops = reader.get<std::uint32_t>("num_stop_token_ids");
-  reader.require(reader.get<std::uint32_t>("reserved") == 0, "reserved", "must be 0");
   reader.get_all(num_tokens, sequence.tokens, "tokens");
   reader.get_all(num_stops, sequence.stop_token_ids, "stop_token_ids");
   Admission admission = get_admission(reader);
   sequence.num_prompt_tokens = admission.num_prompt_tokens;
+  sequence.max_tokens = admission.max_length - admission.num_prompt_tokens;
   sequence.params = std::move(admission.params);
   return sequence;
 }

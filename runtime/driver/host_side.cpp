@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <stdexcept>
 #include <utility>
 
 namespace headrace {
@@ -78,6 +79,14 @@ void HostSide::give(std::vector<SequenceEvent> events) {
   wake_.notify_one();
 }
 
+void HostSide::recall(const std::vector<SequenceId>& ids) {
+  {
+    const std::lock_guard lock(mutex_);
+    recalls_.insert(recalls_.end(), ids.begin(), ids.end());
+  }
+  wake_.notify_one();
+}
+
 void HostSide::stop_and_flush() {
   {
     const std::lock_guard lock(mutex_);
@@ -131,7 +140,8 @@ void HostSide::loop() {
     }
     if (had_events || had_line) continue;
     std::unique_lock lock(mutex_);
-    wake_.wait_for(lock, kIdleWake, [this] { return stopping_ || !inbox_.empty(); });
+    wake_.wait_for(lock, kIdleWake,
+                   [this] { return stopping_ || !inbox_.empty() || !recalls_.empty(); });
   }
 }
 
@@ -150,12 +160,29 @@ void HostSide::publish_counts() {
 
 bool HostSide::handle_events() {
   std::vector<SequenceEvent> events;
+  std::vector<SequenceId> recalls;
   {
     const std::lock_guard lock(mutex_);
     events.swap(inbox_);
+    recalls.swap(recalls_);
   }
   for (const SequenceEvent& event : events) handle(event);
-  return !events.empty();
+  for (const SequenceId id : recalls) move(id);
+  return !events.empty() || !recalls.empty();
+}
+
+// The same as a resume: prompt and tokens so far, under a new id.
+void HostSide::move(SequenceId id) {
+  const auto found = live_.find(id);
+  if (found == live_.end()) return;  // it has ended meanwhile
+  LiveSequence moved = found->second;
+  live_.erase(found);
+  std::optional<NewSequence> sequence = moved.answer->sequence(moved.choice);
+  if (!sequence) throw std::logic_error("a sequence that has ended was still live");
+  sequence->id = next_id_++;
+  live_.emplace(sequence->id, std::move(moved));
+  new_sequences_.push_back(std::move(*sequence));
+  own_counts_.num_moved_sequences += 1;
 }
 
 void HostSide::handle(const SequenceEvent& event) {

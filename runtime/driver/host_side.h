@@ -31,6 +31,7 @@ struct HostCounts {
   std::int64_t num_run_tokens = 0;         // sampled by this run and kept
   std::int64_t num_resumed_tokens = 0;     // taken from the journal instead of being sampled
   std::int64_t num_rebuilt_tokens = 0;     // prompt and saved tokens prefilled again for them
+  std::int64_t num_moved_sequences = 0;    // from one replica to another
   std::int64_t bytes_read = 0;
   std::int64_t bytes_total = 0;  // 0: unknown
   bool input_ended = false;
@@ -64,6 +65,10 @@ class HostSide {
 
   void give(std::vector<SequenceEvent> events);
 
+  /// These sequences are to run elsewhere: each comes out of take() once more, under a new id and
+  /// with the tokens it has by then. What still comes for the old ids is ignored.
+  void recall(const std::vector<SequenceId>& ids);
+
   /// Every line of the input has its output.
   bool finished() const { return finished_.load(std::memory_order_acquire); }
 
@@ -83,6 +88,7 @@ class HostSide {
   void run();
   void loop();
   bool handle_events();
+  void move(SequenceId id);
   void handle(const SequenceEvent& event);
   void time_token(LiveSequence& sequence);
   bool read_line();
@@ -113,6 +119,7 @@ class HostSide {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::vector<SequenceEvent> inbox_;  // guarded by mutex_
+  std::vector<SequenceId> recalls_;   // guarded by mutex_
   std::vector<NewSequence> outbox_;   // guarded by mutex_
   std::vector<SequenceId> stops_;     // guarded by mutex_
   HostCounts counts_;                 // guarded by mutex_

@@ -52,6 +52,8 @@ class Loop {
     stops_.clear();
     host_.take(sequences_, stops_);
     dispatcher_.add(sequences_, stops_);
+    const std::vector<SequenceId> recalled = dispatcher_.recall();
+    if (!recalled.empty()) host_.recall(recalled);
     stops_.clear();
     dispatcher_.take_own(sequences_, stops_);
     for (const SequenceId id : stops_) scheduler_.stop(id);

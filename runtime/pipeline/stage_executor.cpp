@@ -14,7 +14,8 @@ StageExecutor::StageExecutor(StageModel& model, ThreadPool& pool, ExecutorLimits
     : model_(model),
       exchange_(exchange),
       limits_(limits),
-      tables_(static_cast<std::size_t>(limits.max_num_seqs)) {
+      tables_(static_cast<std::size_t>(limits.max_num_seqs)),
+      max_lengths_(static_cast<std::size_t>(limits.max_num_seqs)) {
   for (std::vector<BlockId>& table : tables_) {
     table.reserve(static_cast<std::size_t>(limits.max_blocks));
   }
@@ -24,17 +25,22 @@ StageExecutor::StageExecutor(StageModel& model, ThreadPool& pool, ExecutorLimits
 
 void StageExecutor::apply(const StepPlan& plan) {
   for (const Slot slot : plan.released) tables_.at(static_cast<std::size_t>(slot)).clear();
+  for (const Admission& admission : plan.admitted) {
+    max_lengths_.at(static_cast<std::size_t>(admission.slot)) = admission.max_length;
+  }
   sequences_.clear();
   std::size_t next_block = 0;
   std::int32_t next_row = 0;
   for (const StepEntry& entry : plan.entries) {
-    std::vector<BlockId>& table = tables_.at(static_cast<std::size_t>(entry.slot));
+    const auto slot = static_cast<std::size_t>(entry.slot);
+    std::vector<BlockId>& table = tables_.at(slot);
     for (int i = 0; i < entry.num_new_blocks; ++i)
       table.push_back(plan.new_blocks.at(next_block++));
     sequences_.push_back({.first_row = next_row,
                           .num_rows = entry.num_rows,
                           .first_position = entry.first_position,
-                          .blocks = table.data()});
+                          .blocks = table.data(),
+                          .max_length = max_lengths_.at(slot)});
     next_row += entry.num_rows;
   }
   if (next_row != plan.num_rows()) {

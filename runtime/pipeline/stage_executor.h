@@ -43,6 +43,7 @@ class StageExecutor {
   ShardExchange* exchange_;
   ExecutorLimits limits_;
   std::vector<std::vector<BlockId>> tables_;  // by slot
+  std::vector<std::int32_t> max_lengths_;     // by slot
   std::vector<SequenceRows> sequences_;       // of the current step
   std::optional<Sampler> sampler_;            // on the last stage
   std::vector<ScoredToken> drawn_;            // by this rank, for the first one

@@ -215,6 +215,7 @@ Sequence* Scheduler::State::admit_next(StepPlan& plan, int max_rows) {
   Admission admission;
   admission.slot = free_slots.back();
   admission.num_prompt_tokens = sequence.num_prompt_tokens;
+  admission.max_length = sequence.num_prompt_tokens + sequence.max_tokens;
   admission.params = sequence.params;
   if (!fits_plan(plan, admission, std::min(max_rows, sequence.num_tokens()))) return nullptr;
   if (!fits_blocks(sequence)) return nullptr;

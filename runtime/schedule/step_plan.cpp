@@ -11,7 +11,7 @@ namespace headrace {
 namespace {
 
 constexpr char kMagic[4] = {'H', 'R', 'S', 'P'};
-constexpr std::uint16_t kVersion = 1;
+constexpr std::uint16_t kVersion = 2;
 constexpr std::uint16_t kFlagLast = 1;
 constexpr std::uint32_t kFlagSample = 1;
 constexpr std::uint32_t kFlagScore = 2;
@@ -45,7 +45,7 @@ void put_admission(ByteWriter& writer, const Admission& admission) {
   writer.put(static_cast<std::int32_t>(params.num_prompt_logprobs));
   writer.put(count_of(params.logit_bias.size()));
   writer.put(count_of(params.banned_before_min.size()));
-  writer.put(std::uint32_t{0});
+  writer.put(admission.max_length);
   for (const auto& [token, bias] : params.logit_bias) {
     writer.put(token);
     writer.put(bias);
@@ -121,9 +121,11 @@ Admission get_admission(ByteReader& reader) {
   params.num_prompt_logprobs = reader.get<std::int32_t>("num_prompt_logprobs");
   const auto num_bias = reader.get<std::uint32_t>("num_logit_bias");
   const auto num_banned = reader.get<std::uint32_t>("num_banned_before_min");
-  reader.require(reader.get<std::uint32_t>("reserved") == 0, "reserved", "must be 0");
+  admission.max_length = reader.get<std::int32_t>("max_length");
   reader.require(admission.slot >= 0, "admitted slot", "must not be negative");
   reader.require(admission.num_prompt_tokens >= 1, "num_prompt_tokens", "must be at least 1");
+  reader.require(admission.max_length >= admission.num_prompt_tokens, "max_length",
+                 "must not be below num_prompt_tokens");
   check_params(reader, params);
   get_logit_bias(reader, num_bias, params);
   reader.require(num_banned <= std::uint32_t{kMaxStopIds}, "num_banned_before_min",
@@ -239,7 +241,10 @@ StepPlan decode_step_plan(std::span<const std::byte> bytes) {
     reader.require(reader.get<char>("magic") == letter, "magic", "must be HRSP");
   }
   const auto version = reader.get<std::uint16_t>("version");
-  if (version != kVersion) reader.fail("version", "is " + std::to_string(version) + ", must be 1");
+  if (version != kVersion) {
+    reader.fail("version",
+                "is " + std::to_string(version) + ", must be " + std::to_string(kVersion));
+  }
   const auto flags = reader.get<std::uint16_t>("flags");
   reader.require((flags & ~kFlagLast) == 0, "flags", "has unknown bits");
   const auto num_bytes = reader.get<std::uint32_t>("num_bytes");

@@ -23,6 +23,7 @@ using Slot = std::int32_t;
 struct Admission {
   Slot slot = 0;
   std::int32_t num_prompt_tokens = 0;  // tokens before this position belong to the prompt
+  std::int32_t max_length = 0;         // tokens that prompt and completion may come to
   SamplingParams params;
 };
 

@@ -222,12 +222,12 @@ void bench_rows(Ops& ops) {
   const Buffer out(kM * 1536 * 4);
   const auto* weight = reinterpret_cast<const float*>(logits.data());
   const double norm = best_seconds([&] {
-    ops.rms_norm({out.data(), kM, 576, ops.compute_dtype()},
-                 {hidden.data(), kM, 576, DType::kFloat32}, weight, 1e-5F);
+    ops.norm({out.data(), kM, 576, ops.compute_dtype()}, {hidden.data(), kM, 576, DType::kFloat32},
+             {.eps = 1e-5F, .weight = weight});
   });
   const double silu = best_seconds([&] {
-    ops.silu_mul({out.data(), kM, 1536, ops.compute_dtype()},
-                 {hidden.data(), kM, 3072, DType::kFloat32});
+    ops.activate({out.data(), kM, 1536, ops.compute_dtype()},
+                 {hidden.data(), kM, 3072, DType::kFloat32}, Activation::kSilu);
   });
   std::vector<RowStatistics> statistics(kM);
   const double facts = best_seconds([&] {

@@ -1,34 +1,41 @@
-// Every golden model in every layout: whole jobs, each rank a thread, with the bytes of one rank;
-// what one rank computes is compared with transformers in golden_test.cpp.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <filesystem>
+// Every golden model in every layout, and from an .h5 file: whole jobs, each rank a thread, with
+// the bytes of one rank; what one rank computes is compared with transformers in golden_test.cpp
+// and family_test.cpp.
 #include <fstream>
 #include <sstream>
 
-#include <nlohmann/json.hpp>
-
-#include "model/checkpoint/checkpoint.h"
-#include "model/stage_part.h"
-#include "tests/golden/golden_models.h"
+#include "model/checkpoint/convert_checkpoint.h"
+#include "tests/golden/whole_model.h"
 #include "tests/runtime/driver/threads_job.h"
 #include "tests/runtime/job/temporary_directory.h"
 
 namespace headrace {
 namespace {
 
+using namespace golden;  // NOLINT(google-build-using-namespace): the helpers of this folder
 using nlohmann::json;
 
 constexpr ParallelLayout kLayouts[] = {{3, 1, 1}, {1, 2, 1}, {2, 2, 1}, {1, 1, 2}, {2, 1, 2}};
 
-// The golden prompts, each scored whole, and continued greedily and by sampling.
-std::string requests_of(const std::string& name) {
-  const json expected = json::parse(std::ifstream(kGoldens / name / "expected.json"));
-  std::ostringstream lines;
+std::vector<std::filesystem::path> all_goldens() {
+  std::vector<std::filesystem::path> folders;
+  for (const std::filesystem::path goldens : {"tests/data/golden", "tests/data/golden_families"}) {
+    for (const std::string& name : golden_names(goldens)) folders.push_back(goldens / name);
+  }
+  return folders;
+}
+
+// Golden prompts, each scored whole, and continued greedily and by sampling: the shortest and the
+// longest, which reaches beyond windows.
+std::string requests_of(const std::filesystem::path& folder, int context) {
+  const json expected = json::parse(std::ifstream(folder / "expected.json"));
+  std::vector<json> prompts;
   for (const json& prompt : expected.at("prompts")) {
     const json& ids = prompt.at("ids");
-    if (ids.size() > 90) continue;  // what is left of the context must hold the completion
+    if (static_cast<int>(ids.size()) + 16 <= context) prompts.push_back(ids);
+  }
+  std::ostringstream lines;
+  for (const json& ids : {prompts.front(), prompts.back()}) {
     lines << json{{"prompt", ids},
                   {"max_tokens", 1},
                   {"echo", true},
@@ -52,31 +59,61 @@ std::string content(const std::string& path) {
   return text.str();
 }
 
-class Layouts : public testing::TestWithParam<std::string> {};
+class Layouts : public testing::TestWithParam<std::filesystem::path> {
+ protected:
+  Layouts() : config_(Checkpoint::open(model_path(GetParam()))->config()) {
+    job_.model = model_path(GetParam()).string();
+    job_.tokenizer = "tests/data/golden/gqa_tied";
+    const int context = std::min(job_.max_model_len, config_.max_position_embeddings);
+    job_.max_model_len = context;
+    job_.input = directory_.write("requests.jsonl", requests_of(GetParam(), context));
+  }
+
+  std::string run(const std::string& model, ParallelLayout layout) {
+    ThreadsJob job = job_;
+    job.model = model;
+    job.layout = layout;
+    job.output = directory_ / ("output" + std::to_string(num_runs_++) + ".jsonl");
+    EXPECT_EQ(run_threads_job(job).end, LoopEnd::kFinished);
+    return content(job.output);
+  }
+
+  bool is_possible(const ParallelLayout& layout) const {
+    const bool whole_norm = config_.qk_norm == QkNorm::kProjection;
+    const int most = whole_norm ? 1 : max_tensor_parallel_size(sharded_sizes(config_));
+    return layout.tensor <= most && layout.pipeline <= config_.num_layers + 1;
+  }
+
+  ModelConfig config_;
+  TemporaryDirectory directory_;
+  ThreadsJob job_;
+  int num_runs_ = 0;
+};
 
 TEST_P(Layouts, GiveTheBytesOfOneRank) {
-  const std::string model = model_path(GetParam()).string();
-  const ModelConfig config = Checkpoint::open(model)->config();
-  const int most = max_tensor_parallel_size(sharded_sizes(config));
-  const TemporaryDirectory directory;
-  ThreadsJob job{.layout = {1, 1, 1},
-                 .model = model,
-                 .input = directory.write("requests.jsonl", requests_of(GetParam())),
-                 .output = directory / "alone.jsonl"};
-  ASSERT_EQ(run_threads_job(job), LoopEnd::kFinished);
-  const std::string expected = content(job.output);
+  const std::string expected = run(job_.model, {1, 1, 1});
   ASSERT_NE(expected.find("\"finish_reason\":\"length\""), std::string::npos) << expected;
   for (const ParallelLayout& layout : kLayouts) {
-    if (layout.tensor > most || layout.pipeline > config.num_layers + 1) continue;
-    job.layout = layout;
-    job.output = directory / (to_string(layout) + ".jsonl");
-    ASSERT_EQ(run_threads_job(job), LoopEnd::kFinished);
-    ASSERT_EQ(content(job.output), expected) << GetParam() << ", " << to_string(layout);
+    if (!is_possible(layout)) continue;
+    ASSERT_EQ(run(job_.model, layout), expected) << to_string(layout);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Layouts, testing::ValuesIn(golden_names()),
-                         [](const auto& name) { return name.param; });
+TEST_P(Layouts, AnHdf5CheckpointGivesTheBytesOfItsSource) {
+  const std::unique_ptr<Checkpoint> source = Checkpoint::open(job_.model);
+  const std::string converted = directory_ / "model.h5";
+  // As float32, since the jobs compute in it and quantised blocks would become bfloat16.
+  convert_to_hdf5(*source, converted,
+                  {.dtype = DType::kFloat32, .source = "golden", .program = "test"}, {});
+  const std::string expected = run(job_.model, {1, 1, 1});
+  EXPECT_EQ(run(converted, {1, 1, 1}), expected);
+  const ParallelLayout split{2, is_possible({2, 2, 1}) ? 2 : 1, 1};
+  EXPECT_EQ(run(converted, split), expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Layouts, testing::ValuesIn(all_goldens()), [](const auto& folder) {
+  return folder.param.parent_path().filename().string() + "_" + folder.param.filename().string();
+});
 
 }  // namespace
 }  // namespace headrace

@@ -128,6 +128,52 @@ TEST_P(Attention, ChunksAndBlockSizesDoNotChangeABit) {
   }
 }
 
+AttentionShape windowed(AttentionShape shape, int window, float soft_cap) {
+  shape.window = window;
+  shape.soft_cap = soft_cap;
+  return shape;
+}
+
+// Windows shorter and longer than a chunk of 64 keys, and than a tile of rows.
+TEST_P(Attention, WindowsAndSoftCapsHaveTheBitsOfTheReference) {
+  const AttentionShape plain = shape_of(6, 2, 32, 32);
+  const int positions = slow() ? 75 : 150;
+  const std::pair<int, float> cases[] = {{0, 1.5F},  {1, 0.0F},  {2, 1.5F},  {9, 0.0F},
+                                         {63, 0.0F}, {64, 1.5F}, {65, 0.0F}, {1000, 0.5F}};
+  for (const auto& [window, soft_cap] : cases) {
+    SCOPED_TRACE(::testing::Message() << "window " << window << ", cap " << soft_cap);
+    const AttentionShape shape = windowed(plain, window, soft_cap);
+    const Sequence whole{shape, positions, 16, {positions}};
+    const Outcome expected = attend(*reference_, whole);
+    EXPECT_TRUE(same_bits(attend(*fast_, whole).out, expected.out));
+    const Sequence cut{shape, positions, 32, equal_chunks(positions, window % 2 == 0 ? 1 : 7)};
+    EXPECT_TRUE(same_bits(attend(*fast_, cut).out, expected.out)) << "in chunks";
+  }
+}
+
+// Keys and values in chunks behind a row's window may be anything: they are not read for it, also
+// where a row beside it in the batch sees them.
+TEST_P(Attention, ChunksBehindTheWindowDoNotReachARow) {
+  const int positions = 140;
+  const int window = 10;
+  const AttentionShape shape = windowed(shape_of(2, 1, 16, 0), window, 0.0F);
+  Tensor qkv = random_tensor(positions, 64, DType::kFloat32, 29);
+  for (int d = 32; d < 64; ++d) qkv.set(63 * 64 + d, std::numeric_limits<float>::quiet_NaN());
+  for (Ops* ops : {reference_.get(), fast_.get()}) {
+    const Cache cache(*ops, shape, positions, 16);
+    ops->reserve(positions, positions, shape);
+    Tensor q(positions, 32, dtype());
+    Tensor out(positions, 32, dtype());
+    const SequenceRows rows{0, positions, 0, cache.blocks()};
+    ops->rope_and_store_kv(q.view(), qkv.view(), nullptr, shape, cache.layer(), {&rows, 1});
+    ops->attention(out.view(), q.view(), shape, cache.layer(), {&rows, 1});
+    for (std::int64_t i = 0; i < out.size(); ++i) {
+      const std::int64_t row = i / 32;
+      ASSERT_EQ(std::isnan(out.at(i)), row >= 63 && row < 63 + window) << "row " << row;
+    }
+  }
+}
+
 TEST_P(Attention, SequencesInOneStepDoNotTouchEachOther) {
   const AttentionShape shape = shape_of(4, 2, 16, 16);
   const int lengths[] = {5, 1, 40, 23};
@@ -225,6 +271,33 @@ TEST(AttentionReference, IsCloseToDoublePrecision) {
   }
 }
 
+TEST(AttentionReference, AWindowAndASoftCapAreThoseOfTheDefinition) {
+  const int positions = 90;
+  const int window = 20;
+  const double cap = 0.8;
+  const AttentionShape shape = windowed(shape_of(1, 1, 8, 0), window, 0.8F);
+  const auto ops = make_reference_ops(DType::kFloat32);
+  const Outcome outcome = attend(*ops, {shape, positions, 16, {positions}});
+  const Tensor qkv = random_tensor(positions, 24, DType::kFloat32, 17, 1.5F);
+  for (int row = 0; row < positions; ++row) {
+    double total = 0.0;
+    std::vector<double> sums(8);
+    for (int t = std::max(0, row - window + 1); t <= row; ++t) {
+      double dot = 0.0;
+      for (int d = 0; d < 8; ++d) dot += double{qkv.at(row * 24 + d)} * qkv.at(t * 24 + 8 + d);
+      const double weight = std::exp(cap * std::tanh(dot * shape.scale / cap));
+      total += weight;
+      for (int d = 0; d < 8; ++d) {
+        sums[static_cast<std::size_t>(d)] += weight * qkv.at(t * 24 + 16 + d);
+      }
+    }
+    for (int d = 0; d < 8; ++d) {
+      ASSERT_NEAR(outcome.out.at(row * 8 + d), sums[static_cast<std::size_t>(d)] / total, 2e-6)
+          << "row " << row;
+    }
+  }
+}
+
 TEST(AttentionReference, RotationKeepsPairsAtTheirAngle) {
   // Position 1, one pair: (1, 0) turns to (cos 1, sin 1); dimensions behind rotary_dim stay.
   const auto ops = make_reference_ops(DType::kFloat32);
@@ -246,6 +319,10 @@ TEST_P(Attention, ShapesThatDoNotDivideAreRefused) {
   EXPECT_THROW(fast_->reserve(1, 1, shape_of(5, 2, 16, 0)), std::invalid_argument);
   EXPECT_THROW(fast_->reserve(1, 1, shape_of(4, 2, 15, 0)), std::invalid_argument);
   EXPECT_THROW(reference_->reserve(1, 1, shape_of(4, 2, 16, 18)), std::invalid_argument);
+  EXPECT_THROW(fast_->reserve(1, 1, windowed(shape_of(4, 2, 16, 16), -1, 0.0F)),
+               std::invalid_argument);
+  EXPECT_THROW(fast_->reserve(1, 1, windowed(shape_of(4, 2, 16, 16), 0, -1.0F)),
+               std::invalid_argument);
 }
 
 }  // namespace

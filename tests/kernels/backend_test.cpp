@@ -63,12 +63,16 @@ TEST_P(BackendOps, NothingIsAllocatedInsideAStep) {
   allocations = 0;
   counting = true;
   fast_->embed(hidden.view(), *out_matrix, ids);
-  fast_->rms_norm(normed.view(), hidden.view(), weight.f32(), 1e-5F);
+  fast_->scale(hidden.view(), 2.0F);
+  fast_->norm(normed.view(), hidden.view(), {.eps = 1e-5F, .weight = weight.f32()});
   fast_->matmul(qkv.view(), normed.view(), *qkv_matrix, nullptr);
+  fast_->norm_parts(qkv.view(), {.width = 16, .count = 8}, {.eps = 1e-5F, .weight = weight.f32()});
   fast_->rope_and_store_kv(q.view(), qkv.view(), cos_sin.f32(), shape, kv, sequences);
   fast_->attention(mixed.view(), q.view(), shape, kv, sequences);
   fast_->matmul_add(hidden.view(), mixed.view(), *out_matrix, nullptr);
-  fast_->silu_mul(gated.view(), qkv.view());
+  fast_->add_scaled(hidden.view(), hidden.view(), 0.5F);
+  fast_->activate(gated.view(), qkv.view(), Activation::kGeluErf);
+  fast_->soft_cap(qkv.view(), 30.0F);
   fast_->row_statistics(statistics, qkv.view());
   counting = false;
   EXPECT_EQ(allocations, 0);
@@ -79,9 +83,9 @@ TEST_P(BackendOps, TheCallersFloatingPointModeIsLeftAlone) {
   volatile float tenth = 0.1F;
   Tensor x = random_tensor(3, 16, DType::kFloat32, 1);
   Tensor out(3, 16, dtype());
-  fast_->rms_norm(out.view(), x.view(), x.f32(), 1e-5F);
+  fast_->norm(out.view(), x.view(), {.eps = 1e-5F, .weight = x.f32()});
   EXPECT_GT(tiny * tenth, 0.0F);
-  reference_->rms_norm(out.view(), x.view(), x.f32(), 1e-5F);
+  reference_->norm(out.view(), x.view(), {.eps = 1e-5F, .weight = x.f32()});
   EXPECT_GT(tiny * tenth, 0.0F);
 }
 

@@ -65,6 +65,34 @@ TEST(Numeric, ExpMeetsItsEnds) {
   EXPECT_TRUE(std::isnan(exp_f32(std::numeric_limits<float>::quiet_NaN())));
 }
 
+TEST(Numeric, TanhIsWithinAFewUnitsInTheLastPlace) {
+  double worst = 0.0;
+  for (int i = -200'000; i <= 200'000; ++i) {
+    const float x = static_cast<float>(i) * 0.0000613F;  // to 12.26
+    const double exact = std::tanh(double{x});
+    if (exact == 0.0) continue;
+    const double unit = std::ldexp(1.0, std::ilogb(exact) - 23);
+    worst = std::max(worst, std::abs(tanh_f32(x) - exact) / unit);
+  }
+  EXPECT_LT(worst, 4.0);
+  EXPECT_EQ(tanh_f32(0.0F), 0.0F);
+  EXPECT_EQ(tanh_f32(1e-20F), 1e-20F);
+  EXPECT_EQ(tanh_f32(std::numeric_limits<float>::infinity()), 1.0F);
+  EXPECT_EQ(tanh_f32(-std::numeric_limits<float>::max()), -1.0F);
+  EXPECT_TRUE(std::isnan(tanh_f32(std::numeric_limits<float>::quiet_NaN())));
+}
+
+TEST(Numeric, GeluIsCloseToDoublePrecision) {
+  for (int i = -200'000; i <= 200'000; ++i) {
+    const float x = static_cast<float>(i) * 0.0000613F;
+    const double exact_erf = 0.5 * x * std::erfc(-double{x} / std::sqrt(2.0));
+    const double u = std::sqrt(2.0 / M_PI) * (x + 0.044715 * double{x} * x * x);
+    const double exact_tanh = x / (1.0 + std::exp(-2.0 * u));
+    ASSERT_NEAR(gelu_erf_f32(x), exact_erf, 1e-7 + 3e-7 * std::abs(exact_erf)) << x;
+    ASSERT_NEAR(gelu_tanh_f32(x), exact_tanh, 1e-7 + 3e-7 * std::abs(exact_tanh)) << x;
+  }
+}
+
 TEST(Numeric, LogIsCloseToTheLibrary) {
   std::mt19937_64 generator(1);
   std::uniform_real_distribution<double> exponent(-300.0, 300.0);

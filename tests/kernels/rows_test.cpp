@@ -18,45 +18,155 @@ struct RowShape {
 constexpr RowShape kShapes[] = {{0, 8},   {1, 1},   {3, 15},   {5, 16},  {2, 17},
                                 {7, 100}, {64, 33}, {40, 576}, {9, 1536}};
 
+// Both kinds of norm, with what goes into them.
+struct NormCase {
+  NormKind kind;
+  bool bias;
+};
+constexpr NormCase kNorms[] = {
+    {NormKind::kRms, false}, {NormKind::kLayer, true}, {NormKind::kLayer, false}};
+
 TEST_P(RowOps, NormHasTheBitsOfTheReference) {
   for (const RowShape& shape : kShapes) {
-    SCOPED_TRACE(::testing::Message() << shape.rows << " x " << shape.cols);
-    const Tensor x = random_tensor(shape.rows, shape.cols, DType::kFloat32, 1, 3.0F);
-    Tensor weight = random_tensor(1, shape.cols, DType::kFloat32, 2);
-    Tensor expected(shape.rows, shape.cols, dtype());
-    Tensor actual(shape.rows, shape.cols, dtype());
-    reference_->rms_norm(expected.view(), x.view(), weight.f32(), 1e-5F);
-    fast_->rms_norm(actual.view(), x.view(), weight.f32(), 1e-5F);
+    for (const NormCase& norm_case : kNorms) {
+      for (const DType out_dtype : {dtype(), DType::kFloat32}) {
+        SCOPED_TRACE(::testing::Message() << shape.rows << " x " << shape.cols);
+        const Tensor x = random_tensor(shape.rows, shape.cols, DType::kFloat32, 1, 3.0F);
+        Tensor weight = random_tensor(1, shape.cols, DType::kFloat32, 2);
+        Tensor bias = random_tensor(1, shape.cols, DType::kFloat32, 3);
+        const Norm norm{.kind = norm_case.kind,
+                        .eps = 1e-5F,
+                        .weight = weight.f32(),
+                        .bias = norm_case.bias ? bias.f32() : nullptr};
+        Tensor expected(shape.rows, shape.cols, out_dtype);
+        Tensor actual(shape.rows, shape.cols, out_dtype);
+        reference_->norm(expected.view(), x.view(), norm);
+        fast_->norm(actual.view(), x.view(), norm);
+        EXPECT_TRUE(same_bits(actual, expected));
+      }
+    }
+  }
+}
+
+TEST_P(RowOps, ANormInPlaceHasTheBitsOfOneIntoAnotherTensor) {
+  const Tensor x = random_tensor(5, 50, DType::kFloat32, 1, 3.0F);
+  Tensor weight = random_tensor(1, 50, DType::kFloat32, 2);
+  for (const NormKind kind : {NormKind::kRms, NormKind::kLayer}) {
+    const Norm norm{.kind = kind, .eps = 1e-5F, .weight = weight.f32()};
+    Tensor expected(5, 50);
+    Tensor actual = random_tensor(5, 50, DType::kFloat32, 1, 3.0F);
+    fast_->norm(expected.view(), x.view(), norm);
+    fast_->norm(actual.view(), actual.view(), norm);
     EXPECT_TRUE(same_bits(actual, expected));
   }
 }
 
-TEST_P(RowOps, SiluHasTheBitsOfTheReference) {
+TEST_P(RowOps, PartsOfARowAreNormedEachByItselfAndTheRestStays) {
+  const std::int64_t rows = 7;
+  const std::int64_t cols = 100;
+  for (const RowParts parts :
+       {RowParts{3, 20, 4}, RowParts{0, 100, 1}, RowParts{60, 18, 2}, RowParts{90, 10, 0}}) {
+    SCOPED_TRACE(::testing::Message() << parts.count << " of " << parts.width);
+    const Tensor before = random_tensor(rows, cols, DType::kFloat32, 8, 2.0F);
+    Tensor weight = random_tensor(1, parts.width, DType::kFloat32, 9);
+    const Norm norm{.eps = 1e-6F, .weight = weight.f32()};
+    Tensor expected = random_tensor(rows, cols, DType::kFloat32, 8, 2.0F);
+    Tensor actual = random_tensor(rows, cols, DType::kFloat32, 8, 2.0F);
+    reference_->norm_parts(expected.view(), parts, norm);
+    fast_->norm_parts(actual.view(), parts, norm);
+    EXPECT_TRUE(same_bits(actual, expected));
+    Tensor part(1, parts.width);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (std::int64_t c = 0; c < cols; ++c) {
+        const std::int64_t in_parts = c - parts.begin;
+        if (in_parts < 0 || in_parts >= parts.width * parts.count) {
+          ASSERT_EQ(actual.at(r * cols + c), before.at(r * cols + c)) << "row " << r << ", " << c;
+        } else if (in_parts % parts.width == 0) {
+          for (std::int64_t i = 0; i < parts.width; ++i) part.set(i, before.at(r * cols + c + i));
+          fast_->norm(part.view(), part.view(), norm);
+          for (std::int64_t i = 0; i < parts.width; ++i) {
+            ASSERT_EQ(actual.at(r * cols + c + i), part.at(i));
+          }
+        }
+      }
+    }
+  }
+  Tensor x(1, 10);
+  EXPECT_THROW(fast_->norm_parts(x.view(), {4, 3, 3}, {}), std::invalid_argument);
+}
+
+constexpr Activation kActivations[] = {Activation::kSilu, Activation::kGeluTanh,
+                                       Activation::kGeluErf};
+
+TEST_P(RowOps, ActivationsHaveTheBitsOfTheReference) {
   for (const RowShape& shape : kShapes) {
-    SCOPED_TRACE(::testing::Message() << shape.rows << " x " << shape.cols);
-    const Tensor gate_up = random_tensor(shape.rows, 2 * shape.cols, DType::kFloat32, 3, 20.0F);
-    Tensor expected(shape.rows, shape.cols, dtype());
-    Tensor actual(shape.rows, shape.cols, dtype());
-    reference_->silu_mul(expected.view(), gate_up.view());
-    fast_->silu_mul(actual.view(), gate_up.view());
-    EXPECT_TRUE(same_bits(actual, expected));
+    for (const Activation activation : kActivations) {
+      for (const int parts : {1, 2}) {
+        SCOPED_TRACE(::testing::Message() << shape.rows << " x " << shape.cols);
+        const Tensor x =
+            random_tensor(shape.rows, parts * shape.cols, DType::kFloat32, 3, parts * 10.0F);
+        Tensor expected(shape.rows, shape.cols, dtype());
+        Tensor actual(shape.rows, shape.cols, dtype());
+        reference_->activate(expected.view(), x.view(), activation);
+        fast_->activate(actual.view(), x.view(), activation);
+        EXPECT_TRUE(same_bits(actual, expected));
+      }
+    }
   }
 }
 
-TEST_P(RowOps, SiluOfExtremeGatesFollowsTheReference) {
-  const std::vector<float> gates = {0.0F,   -0.0F,  88.0F,   -88.0F, 88.5F,
-                                    -88.5F, 100.0F, -100.0F, 1e-30F, -1e-30F,
-                                    1e-40F, 3e38F,  -3e38F,  -87.3F, INFINITY};
+TEST_P(RowOps, ActivationsOfExtremeValuesFollowTheReference) {
+  const std::vector<float> gates = {0.0F,   -0.0F,   88.0F,  -88.0F,  88.5F,  -88.5F,
+                                    100.0F, -100.0F, 1e-30F, -1e-30F, 13.5F,  -13.5F,
+                                    14.5F,  -14.5F,  1e-40F, 3e38F,   -87.3F, INFINITY};
   Tensor gate_up(1, 2 * std::ssize(gates));
   for (std::int64_t i = 0; i < std::ssize(gates); ++i) {
     gate_up.set(i, gates[static_cast<std::size_t>(i)]);
     gate_up.set(std::ssize(gates) + i, 1.5F);
   }
-  Tensor expected(1, std::ssize(gates), dtype());
-  Tensor actual(1, std::ssize(gates), dtype());
-  reference_->silu_mul(expected.view(), gate_up.view());
-  fast_->silu_mul(actual.view(), gate_up.view());
-  EXPECT_TRUE(same_bits(actual, expected));
+  for (const Activation activation : kActivations) {
+    Tensor expected(1, std::ssize(gates), dtype());
+    Tensor actual(1, std::ssize(gates), dtype());
+    reference_->activate(expected.view(), gate_up.view(), activation);
+    fast_->activate(actual.view(), gate_up.view(), activation);
+    EXPECT_TRUE(same_bits(actual, expected));
+    EXPECT_EQ(actual.at(std::ssize(gates) - 1), INFINITY);
+    for (std::int64_t i = 0; i + 1 < std::ssize(gates); ++i) {
+      ASSERT_FALSE(std::isnan(actual.at(i))) << gates[static_cast<std::size_t>(i)];
+    }
+  }
+}
+
+TEST_P(RowOps, ConvertingRoundsAsTheReferenceDoes) {
+  for (const RowShape& shape : kShapes) {
+    Tensor x = random_tensor(shape.rows, shape.cols, DType::kFloat32, 11, 3.0F);
+    if (x.size() > 0) x.set(0, 1e-40F);
+    Tensor expected(shape.rows, shape.cols, dtype());
+    Tensor actual(shape.rows, shape.cols, dtype());
+    reference_->convert(expected.view(), x.view());
+    fast_->convert(actual.view(), x.view());
+    EXPECT_TRUE(same_bits(actual, expected)) << shape.rows << " x " << shape.cols;
+    for (std::int64_t i = 1; i < x.size(); ++i) {
+      ASSERT_EQ(actual.at(i), dtype() == DType::kBFloat16 ? round_to_bf16(x.at(i)) : x.at(i));
+    }
+  }
+}
+
+TEST_P(RowOps, ScalingAndCappingHaveTheBitsOfTheReference) {
+  for (const RowShape& shape : kShapes) {
+    SCOPED_TRACE(::testing::Message() << shape.rows << " x " << shape.cols);
+    const Tensor x = random_tensor(shape.rows, shape.cols, DType::kFloat32, 6, 20.0F);
+    Tensor expected = random_tensor(shape.rows, shape.cols, DType::kFloat32, 7, 20.0F);
+    Tensor actual = random_tensor(shape.rows, shape.cols, DType::kFloat32, 7, 20.0F);
+    for (Ops* ops : {reference_.get(), fast_.get()}) {
+      Tensor& sums = ops == fast_.get() ? actual : expected;
+      ops->scale(sums.view(), 0.3F);
+      ops->add_scaled(sums.view(), x.view(), 0.22F);
+      ops->soft_cap(sums.view(), 5.0F);
+    }
+    EXPECT_TRUE(same_bits(actual, expected));
+    for (std::int64_t i = 0; i < actual.size(); ++i) ASSERT_LE(std::abs(actual.at(i)), 5.0F);
+  }
 }
 
 TEST_P(RowOps, RowStatisticsHaveTheBitsOfTheReference) {
@@ -92,7 +202,7 @@ TEST(RowOpsReference, AreCloseToDoublePrecision) {
   const Tensor x = random_tensor(1, cols, DType::kFloat32, 5, 2.0F);
   Tensor weight = random_tensor(1, cols, DType::kFloat32, 6);
   Tensor norm(1, cols);
-  ops->rms_norm(norm.view(), x.view(), weight.f32(), 1e-5F);
+  ops->norm(norm.view(), x.view(), {.eps = 1e-5F, .weight = weight.f32()});
   double squares = 0.0;
   double exponentials = 0.0;
   for (std::int64_t i = 0; i < cols; ++i) {
@@ -108,10 +218,32 @@ TEST(RowOpsReference, AreCloseToDoublePrecision) {
   ops->row_statistics(statistics, x.view());
   EXPECT_NEAR(statistics[0].log_sum_exp, std::log(exponentials), 1e-6);
   Tensor silu(1, cols / 2);
-  ops->silu_mul(silu.view(), x.view());
+  ops->activate(silu.view(), x.view(), Activation::kSilu);
   for (std::int64_t i = 0; i < cols / 2; ++i) {
     const double exact = x.at(i) / (1.0 + std::exp(-double{x.at(i)})) * x.at(cols / 2 + i);
     ASSERT_NEAR(silu.at(i), exact, 5e-7 * std::abs(exact) + 1e-12);
+  }
+}
+
+TEST(RowOpsReference, ALayerNormIsCloseToDoublePrecision) {
+  const auto ops = make_reference_ops(DType::kFloat32);
+  const std::int64_t cols = 300;
+  Tensor x = random_tensor(1, cols, DType::kFloat32, 5, 2.0F);
+  for (std::int64_t i = 0; i < cols; ++i) x.set(i, x.at(i) + 7.0F);  // far from centred
+  Tensor weight = random_tensor(1, cols, DType::kFloat32, 6);
+  Tensor bias = random_tensor(1, cols, DType::kFloat32, 7);
+  Tensor norm(1, cols);
+  ops->norm(norm.view(), x.view(),
+            {.kind = NormKind::kLayer, .eps = 1e-5F, .weight = weight.f32(), .bias = bias.f32()});
+  double mean = 0.0;
+  for (std::int64_t i = 0; i < cols; ++i) mean += x.at(i) / static_cast<double>(cols);
+  double variance = 0.0;
+  for (std::int64_t i = 0; i < cols; ++i) {
+    variance += (x.at(i) - mean) * (x.at(i) - mean) / static_cast<double>(cols);
+  }
+  for (std::int64_t i = 0; i < cols; ++i) {
+    const double exact = (x.at(i) - mean) / std::sqrt(variance + 1e-5) * weight.at(i) + bias.at(i);
+    ASSERT_NEAR(norm.at(i), exact, 2e-6);
   }
 }
 
@@ -120,12 +252,15 @@ TEST_P(RowOps, AWrongShapeIsNamed) {
   Tensor out(2, 9, dtype());
   Tensor weight(1, 9);
   try {
-    fast_->rms_norm(out.view(), x.view(), weight.f32(), 1e-5F);
+    fast_->norm(out.view(), x.view(), {.eps = 1e-5F, .weight = weight.f32()});
     FAIL() << "a view of the wrong width was accepted";
   } catch (const std::invalid_argument& error) {
-    EXPECT_NE(std::string(error.what()).find("rms_norm: x is [2, 8]"), std::string::npos)
+    EXPECT_NE(std::string(error.what()).find("norm: x is [2, 8]"), std::string::npos)
         << error.what();
   }
+  Tensor three_parts(2, 27);
+  EXPECT_THROW(fast_->activate(out.view(), three_parts.view(), Activation::kSilu),
+               std::invalid_argument);
 }
 
 }  // namespace

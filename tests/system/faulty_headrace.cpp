@@ -47,9 +47,17 @@ class FaultyOps : public Ops {
     count();
     real_->embed(out, table, ids);
   }
-  void rms_norm(TensorView out, ConstTensorView x, const float* weight, float eps) override {
+  void norm(TensorView out, ConstTensorView x, const Norm& norm) override {
     count();
-    real_->rms_norm(out, x, weight, eps);
+    real_->norm(out, x, norm);
+  }
+  void norm_parts(TensorView inout, const RowParts& parts, const Norm& norm) override {
+    count();
+    real_->norm_parts(inout, parts, norm);
+  }
+  void convert(TensorView out, ConstTensorView x) override {
+    count();
+    real_->convert(out, x);
   }
   void matmul(TensorView out, ConstTensorView x, const Matrix& w, const float* bias) override {
     count();
@@ -80,9 +88,21 @@ class FaultyOps : public Ops {
     count();
     real_->attention(out, q, shape, kv, sequences);
   }
-  void silu_mul(TensorView out, ConstTensorView gate_up) override {
+  void activate(TensorView out, ConstTensorView x, Activation activation) override {
     count();
-    real_->silu_mul(out, gate_up);
+    real_->activate(out, x, activation);
+  }
+  void scale(TensorView inout, float factor) override {
+    count();
+    real_->scale(inout, factor);
+  }
+  void add_scaled(TensorView inout, ConstTensorView x, float factor) override {
+    count();
+    real_->add_scaled(inout, x, factor);
+  }
+  void soft_cap(TensorView inout, float cap) override {
+    count();
+    real_->soft_cap(inout, cap);
   }
   void row_statistics(std::span<RowStatistics> out, ConstTensorView logits) override {
     count();

@@ -101,7 +101,7 @@ TEST(Checkpoint, BothFormatsGiveTheSameModel) {
     EXPECT_EQ(gguf->config().mlp_bias, bias);
     EXPECT_EQ(gguf->config().tied_head, !bias);
     EXPECT_EQ(gguf->config().num_kv_heads, hugging_face->config().num_kv_heads);
-    EXPECT_EQ(gguf->config().rms_norm_eps, hugging_face->config().rms_norm_eps);
+    EXPECT_EQ(gguf->config().norm_eps, hugging_face->config().norm_eps);
   }
 }
 

@@ -48,7 +48,7 @@ TEST(ConfigJson, EveryTraitIsMapped) {
   EXPECT_EQ(model.intermediate_size, 32);
   EXPECT_EQ(model.vocab_size, 24);
   EXPECT_EQ(model.max_position_embeddings, 128);
-  EXPECT_EQ(model.rms_norm_eps, 1e-5F);
+  EXPECT_EQ(model.norm_eps, 1e-5F);
   EXPECT_TRUE(model.tied_head);
   EXPECT_TRUE(model.qkv_bias);
   EXPECT_TRUE(model.output_bias);
@@ -71,7 +71,7 @@ TEST(ConfigJson, AbsentKeysHaveTransformersDefaults) {
   EXPECT_EQ(model.num_kv_heads, 4);
   EXPECT_EQ(model.head_dim, 4);
   EXPECT_EQ(model.max_position_embeddings, 2048);
-  EXPECT_EQ(model.rms_norm_eps, 1e-6F);
+  EXPECT_EQ(model.norm_eps, 1e-6F);
   EXPECT_FALSE(model.tied_head);
   EXPECT_FALSE(model.qkv_bias);
   EXPECT_FALSE(model.mlp_bias);
@@ -107,8 +107,9 @@ TEST(ConfigJson, WhatTheDecoderCannotDoIsRefusedByName) {
     const char* expected;
   };
   const Case cases[] = {
-      {"architectures", R"(["MistralForCausalLM"])",
-       "architectures is [\"MistralForCausalLM\"]; supported: LlamaForCausalLM"},
+      {"architectures", R"(["MixtralForCausalLM"])",
+       "architectures is [\"MixtralForCausalLM\"]; supported: LlamaForCausalLM, "
+       "MistralForCausalLM, Qwen2ForCausalLM"},
       {"architectures", R"(["LlamaForCausalLM", "X"])", "supported: LlamaForCausalLM"},
       {"architectures", R"("LlamaForCausalLM")", "a list of texts is accepted"},
       {"architectures", "", "architectures is absent; supported: LlamaForCausalLM"},
@@ -116,7 +117,7 @@ TEST(ConfigJson, WhatTheDecoderCannotDoIsRefusedByName) {
       {"model_type", R"("mistral")", "model_type is \"mistral\"; LlamaForCausalLM has \"llama\""},
       {"quantization_config", R"({"quant_method": "gptq"})",
        "quantization_config is an object; weights in F32, F16 and BF16"},
-      {"hidden_act", R"("gelu")", "hidden_act is \"gelu\"; supported: silu"},
+      {"hidden_act", R"("relu2")", "hidden_act is \"relu2\"; supported: silu, swish, gelu"},
       {"partial_rotary_factor", "0.5",
        "partial_rotary_factor is below 1; Llama models turn whole heads"},
       {"num_hidden_layers", "0", "num_hidden_layers is 0; an integer from 1 to 4096"},
@@ -222,7 +223,7 @@ TEST(GgufMetadata, EveryTraitIsMapped) {
   EXPECT_EQ(model.head_dim, 4);
   EXPECT_EQ(model.vocab_size, 24);
   EXPECT_EQ(model.max_position_embeddings, 128);
-  EXPECT_EQ(model.rms_norm_eps, 1e-5F);
+  EXPECT_EQ(model.norm_eps, 1e-5F);
   EXPECT_TRUE(model.tied_head);
   EXPECT_EQ(model.rope.theta, 10000.0);
   EXPECT_EQ(model.bos_token_id, 1);
@@ -256,8 +257,8 @@ TEST(GgufMetadata, WhatTheDecoderCannotDoIsRefusedByName) {
     const char* expected;
   };
   const Case cases[] = {
-      {[](GgufWriter& f) { f.set_string("general.architecture", "qwen2"); },
-       "general.architecture is \"qwen2\"; supported: llama"},
+      {[](GgufWriter& f) { f.set_string("general.architecture", "qwen2moe"); },
+       "general.architecture is \"qwen2moe\"; supported: llama, qwen2, qwen3"},
       {[](GgufWriter& f) { f.erase("general.architecture"); },
        "general.architecture is absent; supported: llama"},
       {[](GgufWriter& f) { f.set_u32("general.architecture", 1); },
@@ -300,7 +301,11 @@ TEST(GgufMetadata, WhatTheDecoderCannotDoIsRefusedByName) {
       {[](GgufWriter& f) {
          f.add(make_tensor("blk.0.attn_q_norm.weight", "F32", {4}, {1, 1, 1, 1}));
        },
-       "tensor \"blk.0.attn_q_norm.weight\" has no place in a llama model"},
+       "tensor \"blk.0.attn_q_norm.weight\" has no place in this llama"},
+      {[](GgufWriter& f) {
+         f.add(make_tensor("blk.0.attn_rel_b.weight", "F32", {4}, {1, 1, 1, 1}));
+       },
+       "tensor \"blk.0.attn_rel_b.weight\" has no place in a llama model"},
       {[](GgufWriter& f) {
          f.add(make_tensor("blk.0.attn_q.bias", "F32", {16}, std::vector<float>(16)));
        },

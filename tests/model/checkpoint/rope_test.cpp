@@ -68,12 +68,33 @@ std::string refusal(const std::string& text) {
   return "accepted";
 }
 
+// Phi-3's file spells them as here; the set follows from the length that a sequence may reach.
+TEST(Rope, ALongRopeHasTwoSetsOfFrequencies) {
+  const auto config = JsonObject::parse(
+      R"({"original_max_position_embeddings": 64, "rope_scaling":
+          {"type": "longrope", "short_factor": [1, 1.5], "long_factor": [2, 8]}})",
+      "config.json");
+  const RopeConfig rope = rope_from_config_json(config, 4, 256);
+  EXPECT_EQ(rope.scaling, RopeConfig::Scaling::kLong);
+  EXPECT_DOUBLE_EQ(rope.attention_factor, std::sqrt(1.0 + std::log(4.0) / std::log(64.0)));
+  EXPECT_EQ(rope_length(rope, 64), RopeLength::kShort);
+  EXPECT_EQ(rope_length(rope, 65), RopeLength::kLong);
+  const std::vector<float> near = rope_inverse_frequencies(rope, RopeLength::kShort);
+  const std::vector<float> far = rope_inverse_frequencies(rope, RopeLength::kLong);
+  EXPECT_EQ(near, (std::vector<float>{1.0F, 1.0F / 150.0F}));
+  EXPECT_EQ(far, (std::vector<float>{0.5F, 1.0F / 800.0F}));
+}
+
 TEST(Rope, WhatCannotBeComputedIsRefusedByName) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"rope_scaling": {"type": "dynamic", "factor": 2}})",
        "rope_scaling.type is \"dynamic\"; supported: default, linear, llama3, yarn"},
+      {R"({"rope_parameters": {"rope_type": "proportional"}})",
+       "rope_parameters.rope_type is \"proportional\"; supported"},
       {R"({"rope_parameters": {"rope_type": "longrope"}})",
-       "rope_parameters.rope_type is \"longrope\"; supported"},
+       "rope_parameters.long_factor is absent; a list of 32 numbers above 0"},
+      {R"({"rope_parameters": {"rope_type": "longrope", "long_factor": [1, 2]}})",
+       "rope_parameters.long_factor is [1,2]; a list of 32 numbers above 0"},
       {R"({"rope_scaling": {"type": "linear"}})", "rope_scaling.factor is absent"},
       {R"({"rope_scaling": {"type": "linear", "factor": 0}})", "rope_scaling.factor is 0"},
       {R"({"rope_scaling": {"type": "linear", "factor": "2"}})", "rope_scaling.factor is \"2\""},

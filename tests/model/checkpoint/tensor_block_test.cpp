@@ -144,6 +144,21 @@ TEST(TensorBlock, DoesNotNeedBytesBehindItsLastColumn) {
                std::runtime_error);
 }
 
+// Columns of short rows are read with what lies between; of long rows the gap is left out.
+TEST(TensorBlock, SaysHowManyBytesItTakes) {
+  const TinyLlama tiny{.num_layers = 1, .num_heads = 4, .head_dim = 4, .intermediate_size = 4096};
+  const TempDirectory directory;
+  write_hugging_face(directory.path(), tiny, "F32");
+  const auto checkpoint = Checkpoint::open(directory.path());
+  const std::string down = "model.layers.0.mlp.down_proj.weight";  // [16, 4096]
+  EXPECT_EQ(checkpoint->bytes_to_read(down, {2, 5, 0, 4096}), 3U * 4096 * 4);
+  EXPECT_EQ(checkpoint->bytes_to_read(down, {0, 16, 0, 2048}), 16U * 2048 * 4);
+  EXPECT_EQ(checkpoint->bytes_to_read(down, {0, 16, 0, 2049}), 15U * 4096 * 4 + 2049 * 4);
+  const std::string embedding = "model.embed_tokens.weight";  // [24, 16]
+  EXPECT_EQ(checkpoint->bytes_to_read(embedding, {0, 24, 4, 8}), 23U * 16 * 4 + 4 * 4);
+  EXPECT_EQ(checkpoint->bytes_to_read(embedding, {7, 7, 0, 16}), 0U);
+}
+
 TEST(TensorBlock, OutsideATensorIsAProgrammingError) {
   const TempDirectory directory;
   write_hugging_face(directory.path());

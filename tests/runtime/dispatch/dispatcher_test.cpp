@@ -164,6 +164,58 @@ TEST_F(DispatcherTest, NearTheEndTheFasterReplicaGetsMore) {
   EXPECT_EQ(take_own().size(), 1U);
 }
 
+// Replica 1 is a tenth as fast as the others, which are done; nothing is left to be given out.
+TEST_F(DispatcherTest, ASlowReplicaIsTakenFromAtTheEnd) {
+  add(sequences(0, 15));
+  exchange();
+  const std::vector<SequenceId> own = take_own();
+  const std::vector<SequenceId> slow = first_.take();
+  const std::vector<SequenceId> fast = second_.take();
+  EXPECT_TRUE(dispatcher_.recall().empty());  // nobody's speed is known yet
+  std::vector<SequenceEvent> events;
+  for (const SequenceId id : own) {
+    for (SequenceEvent& event : FakeReplica::tokens_of(id, 2000, true)) events.push_back(event);
+  }
+  dispatcher_.note_own(events);
+  events.clear();
+  for (const SequenceId id : slow) {
+    for (SequenceEvent& event : FakeReplica::tokens_of(id, 200, false)) events.push_back(event);
+  }
+  first_.report({.done = WorkOrder::kRun, .view = {}, .events = events});
+  second_.report({.done = WorkOrder::kRun,
+                  .view = {},
+                  .events = FakeReplica::tokens_of(fast[0], 9000, false)});
+  exchange();
+  const std::vector<SequenceId> recalled = dispatcher_.recall();
+  EXPECT_EQ(recalled, (std::vector<SequenceId>{slow[4], slow[3], slow[2], slow[1], slow[0]}));
+  EXPECT_TRUE(dispatcher_.recall().empty());
+  exchange();
+  first_.take();
+  EXPECT_EQ(first_.stops, recalled);
+  add(sequences(50, 5));
+  exchange();
+  EXPECT_TRUE(first_.take().empty());
+  EXPECT_EQ(take_own().size() + second_.take().size(), 5U);
+}
+
+TEST_F(DispatcherTest, EquallyFastReplicasKeepWhatTheyHave) {
+  add(sequences(0, 15));
+  exchange();
+  const std::vector<SequenceId> own = take_own();
+  std::vector<SequenceEvent> events;
+  for (const SequenceId id : own) {
+    for (SequenceEvent& event : FakeReplica::tokens_of(id, 500, true)) events.push_back(event);
+  }
+  dispatcher_.note_own(events);
+  for (FakeReplica* replica : {&first_, &second_}) {
+    replica->report({.done = WorkOrder::kRun,
+                     .view = {},
+                     .events = FakeReplica::tokens_of(replica->take()[0], 2400, false)});
+  }
+  exchange();
+  EXPECT_TRUE(dispatcher_.recall().empty());
+}
+
 TEST_F(DispatcherTest, StopsGoToTheReplicaThatHasTheSequence) {
   add(sequences(0, 3));
   exchange();

@@ -29,7 +29,7 @@ std::string content(const std::string& path) {
   return text.str();
 }
 
-class JobLoop : public testing::TestWithParam<ParallelLayout> {
+class JobLoop : public testing::Test {
  protected:
   ThreadsJob job(ParallelLayout layout, const std::string& output) const {
     return {.layout = layout,
@@ -41,31 +41,53 @@ class JobLoop : public testing::TestWithParam<ParallelLayout> {
   TemporaryDirectory directory_;
 };
 
-TEST_P(JobLoop, EveryLayoutWritesTheBytesOfOneRank) {
+class JobLoopOfLayout : public JobLoop, public testing::WithParamInterface<ParallelLayout> {};
+
+TEST_P(JobLoopOfLayout, EveryLayoutWritesTheBytesOfOneRank) {
   const ThreadsJob alone = job({1, 1, 1}, "alone.jsonl");
-  ASSERT_EQ(run_threads_job(alone), LoopEnd::kFinished);
+  ASSERT_EQ(run_threads_job(alone).end, LoopEnd::kFinished);
   const ThreadsJob split = job(GetParam(), "split.jsonl");
-  ASSERT_EQ(run_threads_job(split), LoopEnd::kFinished);
+  ASSERT_EQ(run_threads_job(split).end, LoopEnd::kFinished);
   EXPECT_EQ(content(split.output), content(alone.output));
   EXPECT_NE(content(alone.output).find("\"custom_id\":\"g\""), std::string::npos);
 }
 
-TEST_P(JobLoop, AStoppedJobGoesOnWhereItWasAndWritesTheSameBytes) {
+TEST_P(JobLoopOfLayout, AStoppedJobGoesOnWhereItWasAndWritesTheSameBytes) {
   const ThreadsJob alone = job({1, 1, 1}, "alone.jsonl");
-  ASSERT_EQ(run_threads_job(alone), LoopEnd::kFinished);
+  ASSERT_EQ(run_threads_job(alone).end, LoopEnd::kFinished);
   ThreadsJob stopped = job(GetParam(), "stopped.jsonl");
   int num_asked = 0;
   stopped.stop_requested = [&] { return ++num_asked > 40 ? 15 : 0; };
-  const LoopEnd end = run_threads_job(stopped);
+  const LoopEnd end = run_threads_job(stopped).end;
   ASSERT_EQ(end, LoopEnd::kStopped);
   EXPECT_FALSE(std::filesystem::exists(stopped.output));
   EXPECT_TRUE(std::filesystem::exists(stopped.output + ".journal"));
   stopped.stop_requested = [] { return 0; };
-  ASSERT_EQ(run_threads_job(stopped), LoopEnd::kFinished);
+  ASSERT_EQ(run_threads_job(stopped).end, LoopEnd::kFinished);
   EXPECT_EQ(content(stopped.output), content(alone.output));
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, JobLoop,
+// One replica is many times slower: near the end its sequences move, and no byte changes.
+TEST_F(JobLoop, ASlowReplicaDoesNotHoldTheJob) {
+  std::ostringstream lines;
+  for (int i = 0; i < 60; ++i) {
+    lines << R"({"prompt":"small stones )" << i << R"(","max_tokens":60,"ignore_eos":true})"
+          << '\n';
+  }
+  ThreadsJob alone = job({1, 1, 1}, "alone.jsonl");
+  alone.input = directory_.write("many.jsonl", lines.str());
+  ASSERT_EQ(run_threads_job(alone).end, LoopEnd::kFinished);
+  ThreadsJob split = alone;
+  split.layout = {1, 1, 2};
+  split.slow_replica = 1;
+  split.output = directory_ / "split.jsonl";
+  const ThreadsJobEnd end = run_threads_job(split);
+  ASSERT_EQ(end.end, LoopEnd::kFinished);
+  EXPECT_EQ(content(split.output), content(alone.output));
+  EXPECT_GT(end.counts.num_moved_sequences, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, JobLoopOfLayout,
                          testing::Values(ParallelLayout{1, 1, 1}, ParallelLayout{3, 1, 1},
                                          ParallelLayout{1, 2, 1}, ParallelLayout{2, 2, 1},
                                          ParallelLayout{1, 1, 3}, ParallelLayout{2, 1, 2},

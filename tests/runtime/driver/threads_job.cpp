@@ -17,7 +17,6 @@
 namespace headrace {
 namespace {
 
-constexpr int kMaxModelLen = 128;
 constexpr int kBlockTokens = 16;
 constexpr ChannelShape kChannel{.max_bytes = std::size_t{1} << 20, .num_buffers = 3};
 constexpr double kStallTimeout_s = 60.0;
@@ -79,11 +78,12 @@ Rank make_rank(const ThreadsJob& job, int index, std::unique_ptr<ShardExchange> 
             .exchange = std::move(exchange),
             .model = nullptr,
             .executor = nullptr};
-  rank.ops = make_cpu_ops(DType::kFloat32, *rank.pool);
+  rank.ops = rank.at().data == job.slow_replica ? make_reference_ops(DType::kFloat32)
+                                                : make_cpu_ops(DType::kFloat32, *rank.pool);
   const StagePart part = part_of(rank);
   const StageSize size{.max_rows = job.max_rows,
                        .max_logit_rows = 5,
-                       .max_context = kMaxModelLen,
+                       .max_context = job.max_model_len,
                        .num_blocks = job.num_blocks,
                        .block_tokens = kBlockTokens};
   rank.model = std::make_unique<StageModel>(
@@ -92,7 +92,7 @@ Rank make_rank(const ThreadsJob& job, int index, std::unique_ptr<ShardExchange> 
   rank.executor =
       std::make_unique<StageExecutor>(*rank.model, *rank.pool,
                                       ExecutorLimits{.max_num_seqs = job.max_num_seqs,
-                                                     .max_blocks = kMaxModelLen / kBlockTokens,
+                                                     .max_blocks = job.max_model_len / kBlockTokens,
                                                      .max_logit_rows = size.max_logit_rows},
                                       rank.exchange.get());
   return rank;
@@ -129,13 +129,14 @@ void make_channels(const std::vector<Rank>& ranks, Channels& channels) {
   }
 }
 
-SchedulerLimits limits_of(const ThreadsJob& job) {
+SchedulerLimits limits_of(const ThreadsJob& job, const ModelConfig& config) {
   return {.num_micro_batches = job.layout.pipeline,
           .max_num_seqs = job.max_num_seqs,
           .max_rows = job.max_rows,
           .num_blocks = job.num_blocks,
           .block_tokens = kBlockTokens,
-          .max_model_len = kMaxModelLen,
+          .max_model_len = job.max_model_len,
+          .window = config.common_window(),
           .max_plan_bytes = 0};
 }
 
@@ -181,7 +182,7 @@ ReplicaHead make_head(Rank& rank, Channels& channels, Scheduler& scheduler, int 
 }
 
 void run_replica(const ThreadsJob& job, Rank& rank, Channels& channels) {
-  Scheduler scheduler(limits_of(job));
+  Scheduler scheduler(limits_of(job, rank.checkpoint->config()));
   ReplicaHead head = make_head(rank, channels, scheduler, job.max_rows);
   const int own = rank.topology.rank();
   ReplicaLoop({.work = channels.receiver(Kind::kWork, 0, own),
@@ -192,8 +193,8 @@ void run_replica(const ThreadsJob& job, Rank& rank, Channels& channels) {
       .run();
 }
 
-LoopEnd run_root(const ThreadsJob& job, Rank& rank, Channels& channels) {
-  Scheduler scheduler(limits_of(job));
+ThreadsJobEnd run_root(const ThreadsJob& job, Rank& rank, Channels& channels) {
+  Scheduler scheduler(limits_of(job, rank.checkpoint->config()));
   ReplicaHead head = make_head(rank, channels, scheduler, job.max_rows);
   std::vector<ReplicaLink> others;
   for (int replica = 1; replica < job.layout.data; ++replica) {
@@ -204,18 +205,19 @@ LoopEnd run_root(const ThreadsJob& job, Rank& rank, Channels& channels) {
   }
   Dispatcher dispatcher(std::move(others), {.max_outstanding = job.max_num_seqs + 2,
                                             .stall_timeout_s = kStallTimeout_s});
-  const std::shared_ptr<const Tokenizer> tokenizer = Tokenizer::load(job.model);
+  const std::shared_ptr<const Tokenizer> tokenizer =
+      Tokenizer::load(job.tokenizer.empty() ? job.model : job.tokenizer);
   const ModelConfig& config = rank.checkpoint->config();
   const RequestParser parser(ParserConfig{.tokenizer = tokenizer,
                                           .chat = {},
-                                          .max_model_len = kMaxModelLen,
+                                          .max_model_len = job.max_model_len,
                                           .vocab_size = config.vocab_size,
                                           .end_ids = config.eos_token_ids,
                                           .defaults = {},
                                           .seed = 0,
                                           .served_model_names = {}});
   JobStore store({.paths = {.output = job.output, .error_file = "", .journal_dir = ""},
-                  .key = {{"model", job.model, ""}}});
+                  .key = {{"model", "tiny", ""}}});
   const AnswerContext context{
       .tokenizer = tokenizer, .job_key = store.job_key(), .model = "tiny", .created = 0};
   HostSide host(InputReader(InputOptions{.paths = {job.input}, .shard = {}}), parser, context,
@@ -224,12 +226,12 @@ LoopEnd run_root(const ThreadsJob& job, Rank& rank, Channels& channels) {
       run_job_loop({.host = host, .dispatcher = dispatcher, .scheduler = scheduler, .head = head},
                    {.on_tick = [](double) {}, .stop_requested = job.stop_requested});
   if (end == LoopEnd::kFinished) store.complete({});
-  return end;
+  return {.end = end, .counts = host.counts()};
 }
 
 }  // namespace
 
-LoopEnd run_threads_job(const ThreadsJob& job) {
+ThreadsJobEnd run_threads_job(const ThreadsJob& job) {
   std::vector<Rank> ranks = make_ranks(job);
   Channels channels;
   make_channels(ranks, channels);

@@ -27,6 +27,7 @@ Admission full_admission() {
   Admission admission;
   admission.slot = 3;
   admission.num_prompt_tokens = 17;
+  admission.max_length = 42;
   SamplingParams& params = admission.params;
   params.temperature = 0.7F;
   params.top_p = 0.9F;
@@ -103,6 +104,7 @@ TEST(StepPlan, SurvivesItsBytes) {
   EXPECT_EQ(again.entries[1].num_new_blocks, 1);
   ASSERT_EQ(again.admitted.size(), 1U);
   EXPECT_EQ(again.admitted[0].num_prompt_tokens, 17);
+  EXPECT_EQ(again.admitted[0].max_length, 42);
   const SamplingParams& params = again.admitted[0].params;
   const SamplingParams expected = full_admission().params;
   EXPECT_EQ(params.temperature, expected.temperature);
@@ -201,6 +203,7 @@ TEST(StepPlan, NamesTheFieldThatContradicts) {
       {"first_position", [](StepPlan& p) { p.entries[0].first_position = -1; }},
       {"first_position", [](StepPlan& p) { p.entries[0].first_position = 0x7FFFFFFF; }},
       {"num_prompt_tokens", [](StepPlan& p) { p.admitted[0].num_prompt_tokens = 0; }},
+      {"max_length", [](StepPlan& p) { p.admitted[0].max_length = 16; }},
       {"temperature", [](StepPlan& p) { p.admitted[0].params.temperature = NAN; }},
       {"temperature", [](StepPlan& p) { p.admitted[0].params.temperature = -1; }},
       {"top_p", [](StepPlan& p) { p.admitted[0].params.top_p = 0; }},

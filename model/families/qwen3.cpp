@@ -1,0 +1,42 @@
+// Qwen 3 (dense): Llama with a norm over each query and key head.
+#include "model/families/config_json_facts.h"
+#include "model/families/family_limits.h"
+#include "model/families/gguf_facts.h"
+#include "model/families/gguf_rope.h"
+#include "model/families/pages.h"
+#include "model/families/rope_parameters.h"
+
+namespace headrace {
+namespace {
+
+ModelConfig from_config_json(const JsonObject& config) {
+  ModelConfig model =
+      facts_of(config, {}, {.context = 32768, .head_dim = 128, .one_kv_head_a_head = false});
+  model.qkv_bias = config.boolean("attention_bias").value_or(false);
+  model.output_bias = model.qkv_bias;
+  model.qk_norm = QkNorm::kHead;
+  constexpr IntegerRange kWindowLayers{0, kLayers.most};
+  const auto first_windowed = config.integer("max_window_layers", kWindowLayers).value_or(28);
+  read_windows_in_use(config, model, [&](int layer) { return layer >= first_windowed; });
+  model.rope = rope_from_config_json(config, model.head_dim, model.max_position_embeddings);
+  return model;
+}
+
+ModelConfig from_gguf(const GgufFile& file) {
+  ModelConfig model = facts_of(GgufKeys(file, "qwen3"), {});
+  model.qk_norm = QkNorm::kHead;
+  model.rope = rope_from_gguf(file, "qwen3.", model.head_dim, model.max_position_embeddings);
+  return model;
+}
+
+}  // namespace
+
+constexpr Family kQwen3Family{
+    .architecture = "Qwen3ForCausalLM",
+    .model_type = "qwen3",
+    .gguf_architecture = "qwen3",
+    .from_config_json = from_config_json,
+    .from_gguf = from_gguf,
+};
+
+}  // namespace headrace

@@ -1,0 +1,82 @@
+// Reading together: where several ranks would read the same bytes (replicas, an embedding that
+// serves as head at both ends of a pipeline, columns of rows that are too short to be read in
+// part), these rows are read by one of them and handed to the others.
+//
+// What every rank will read is known before anything is (weight_sources.h). Rows that only one rank
+// needs are read by it alone, whenever it comes to them. For the others each rank takes part in the
+// order of the whole model's tensors, which all of them follow: nobody waits for a rank that waits
+// for it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "model/checkpoint/checkpoint.h"
+#include "model/weight_sources.h"
+
+namespace headrace {
+
+/// How much is handed around at a time, in values.
+struct SharingSizes {
+  /// By all readers of a round together.
+  std::int64_t round = std::int64_t{4} << 20;
+  /// By one of them, where there is as much: 16 read at once at most, half a megabyte or more each.
+  std::int64_t band = std::int64_t{256} << 10;
+  /// What is smaller (norms, biases) costs less to read again than to hand around.
+  std::int64_t tensor = std::int64_t{64} << 10;
+};
+
+/// One rank's view of a checkpoint that it reads together with others. Every block that it was
+/// planned with must be read, in the planned order, rows from first to last in pieces of any size.
+class SharedCheckpoint : public Checkpoint {
+ public:
+  /// Collective over ranks: those who read together. wanted: what each of them will read, by rank,
+  /// in order. own and ranks must outlive this object. Throws std::logic_error, on all ranks, where
+  /// somebody's order is not that of the whole model.
+  SharedCheckpoint(Checkpoint& own, const Communicator& ranks,
+                   const std::vector<std::vector<WeightSource>>& wanted, SharingSizes sizes = {});
+  ~SharedCheckpoint() override;
+
+  /// Collective over the ranks that share the block's rows, where others do.
+  void read_block(std::string_view name, const TensorBlock& block, float* out) override;
+
+  std::uint64_t bytes_to_read(std::string_view name, const TensorBlock& block) const override {
+    return own_.bytes_to_read(name, block);
+  }
+
+  /// Bytes that this rank has read from the files itself.
+  std::uint64_t bytes_read() const { return bytes_read_; }
+
+  const ModelConfig& config() const override { return own_.config(); }
+  const std::vector<TensorInfo>& tensors() const override { return own_.tensors(); }
+  bool has(std::string_view name) const override { return own_.has(name); }
+  DType preferred_dtype() const override { return own_.preferred_dtype(); }
+  std::string fingerprint() const override { return own_.fingerprint(); }
+  std::string format() const override { return own_.format(); }
+  std::vector<std::string> damaged_tensors() override { return own_.damaged_tensors(); }
+  std::vector<ModelFile> companion_files() const override { return own_.companion_files(); }
+  std::string generation_config() const override { return own_.generation_config(); }
+
+ private:
+  struct Shared;
+
+  Shared* find(std::string_view name, const TensorBlock& block);
+  void read_own(std::string_view name, const TensorBlock& block, float* out);
+  void run_round(Shared& shared);
+
+  Checkpoint& own_;
+  std::map<std::string, const TensorInfo*, std::less<>> infos_;
+  std::map<std::vector<int>, Communicator> groups_;  // by the ranks in them
+  std::multimap<std::string, std::unique_ptr<Shared>, std::less<>> shared_;
+  std::uint64_t bytes_read_ = 0;
+  std::vector<float> values_;     // a band that this rank reads for all
+  std::vector<std::byte> sent_;   // the same, as it is sent
+  std::vector<std::byte> bands_;  // of one round, from all
+};
+
+}  // namespace headrace
