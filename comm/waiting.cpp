@@ -21,6 +21,16 @@ constexpr auto kSleep = microseconds(50);
 
 }  // namespace
 
+std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             steady_clock::now().time_since_epoch())
+      .count();
+}
+
+double seconds_since(std::int64_t then_ns) {
+  return static_cast<double>(now_ns() - then_ns) * 1e-9;
+}
+
 Waiting::Waiting(std::string what, double stall_timeout_s)
     : what_(std::move(what)), stall_timeout_s_(stall_timeout_s), start_(steady_clock::now()) {}
 

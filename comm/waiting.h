@@ -9,6 +9,11 @@
 
 namespace headrace {
 
+/// Nanoseconds of a steady clock, from a point that stays the same while the process lives.
+std::int64_t now_ns();
+
+double seconds_since(std::int64_t then_ns);
+
 /// Returns at once for the first 50 microseconds of waiting, then yields, then sleeps 50
 /// microseconds at a time.
 void pause_politely(std::int64_t waited_ns);

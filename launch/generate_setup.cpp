@@ -4,7 +4,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
 #include <map>
 #include <stdexcept>
@@ -119,11 +118,6 @@ std::string base_name(const std::string& model) {
   std::string path = model;
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return std::filesystem::path(path).filename().string();
-}
-
-std::int64_t created_time() {
-  const char* epoch = std::getenv("SOURCE_DATE_EPOCH");
-  return epoch == nullptr ? 0 : std::strtoll(epoch, nullptr, 10);
 }
 
 std::string numeric_class(const GenerateOptions& options) {
@@ -354,7 +348,7 @@ std::unique_ptr<HostSetup> set_up_host(const RankSetup& setup, const GenerateOpt
   AnswerContext context{.tokenizer = text.tokenizer,
                         .job_key = store.job_key(),
                         .model = model_name,
-                        .created = created_time()};
+                        .created = source_date_epoch().value_or(0)};
   auto parser = std::make_unique<RequestParser>(
       ParserConfig{.tokenizer = text.tokenizer,
                    .chat = make_renderer(text, store.first_start_s()),

@@ -117,14 +117,18 @@ ModelText load_model_text(const ModelTextOptions& options) {
   return text;
 }
 
-std::int64_t local_now_s() {
-  if (const char* fixed = std::getenv("SOURCE_DATE_EPOCH"); fixed != nullptr) {
-    try {
-      return parse_integer(fixed, {.min = 0});
-    } catch (const std::invalid_argument& e) {
-      throw std::invalid_argument(fmt::format("SOURCE_DATE_EPOCH \"{}\": {}", fixed, e.what()));
-    }
+std::optional<std::int64_t> source_date_epoch() {
+  const char* fixed = std::getenv("SOURCE_DATE_EPOCH");
+  if (fixed == nullptr) return std::nullopt;
+  try {
+    return parse_integer(fixed, {.min = 0});
+  } catch (const std::invalid_argument& e) {
+    throw std::invalid_argument(fmt::format("SOURCE_DATE_EPOCH \"{}\": {}", fixed, e.what()));
   }
+}
+
+std::int64_t local_now_s() {
+  if (const auto fixed = source_date_epoch()) return *fixed;
   const std::time_t now = std::time(nullptr);
   std::tm local{};
   localtime_r(&now, &local);

@@ -45,6 +45,9 @@ struct ModelTextOptions {
 /// and told in chat_problem: completions need none.
 ModelText load_model_text(const ModelTextOptions& options);
 
+/// SOURCE_DATE_EPOCH, where it is set. Throws std::invalid_argument where it is no such number.
+std::optional<std::int64_t> source_date_epoch();
+
 /// Now, in seconds since the epoch as the local wall clock shows it: what a template's date is made
 /// of. SOURCE_DATE_EPOCH (UTC), where it is set, replaces the clock.
 std::int64_t local_now_s();

@@ -13,6 +13,8 @@ build_packages=(
 # shellcheck disable=SC2034
 test_packages=(libgtest-dev procps time)
 download_packages=(python3 python3-pip ca-certificates)
+# shellcheck disable=SC2034
+comparison_packages=(python3 python3-venv)
 
 package_is_installed() {
   [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]

@@ -1,11 +1,12 @@
 #include "runtime/dispatch/dispatcher.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <limits>
 #include <stdexcept>
 #include <utility>
+
+#include "comm/waiting.h"
 
 namespace headrace {
 namespace {
@@ -25,18 +26,6 @@ constexpr double kRecallInterval_s = 0.25;
 
 // An idle link carries an empty message this often, as a part of the stall timeout.
 constexpr double kAliveInterval = 0.25;
-
-constexpr double kNanosecondsPerSecond = 1e9;
-
-std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-double seconds_since(std::int64_t then_ns) {
-  return static_cast<double>(now_ns() - then_ns) / kNanosecondsPerSecond;
-}
 
 }  // namespace
 

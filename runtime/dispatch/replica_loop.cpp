@@ -1,6 +1,5 @@
 #include "runtime/dispatch/replica_loop.h"
 
-#include <chrono>
 #include <cstring>
 #include <iterator>
 #include <stdexcept>
@@ -11,20 +10,8 @@
 namespace headrace {
 namespace {
 
-constexpr double kNanosecondsPerSecond = 1e9;
-
 // Counts reach rank 0 at least this often, for progress and to show that this rank lives.
 constexpr double kReportInterval_s = 0.5;
-
-std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-double seconds_since(std::int64_t then_ns) {
-  return static_cast<double>(now_ns() - then_ns) / kNanosecondsPerSecond;
-}
 
 }  // namespace
 

@@ -1,6 +1,5 @@
 #include "runtime/pipeline/replica_head.h"
 
-#include <chrono>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -18,14 +17,6 @@ constexpr StepId kLast = -2;
 
 // Empty steps are sent when nothing was heard for this part of the stall timeout.
 constexpr double kAliveInterval = 0.25;
-
-constexpr double kNanosecondsPerSecond = 1e9;
-
-std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 }  // namespace
 
@@ -168,7 +159,7 @@ void ReplicaHead::wait() {
   const ScopedTime time(times_[0].wait_ns);
   const std::int64_t now = now_ns();
   if (idle_since_ns_ == 0) idle_since_ns_ = now;
-  const double silent_s = static_cast<double>(now - last_heard_ns_) / kNanosecondsPerSecond;
+  const double silent_s = seconds_since(last_heard_ns_);
   if (settings_.stall_timeout_s > 0 && has_others()) {
     if (!in_flight_.empty() && silent_s > settings_.stall_timeout_s) {
       throw std::runtime_error("waited " +

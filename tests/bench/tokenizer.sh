@@ -28,7 +28,7 @@ done
 
 environment=${HEADRACE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/headrace}/tokenizer-bench
 if [ ! -e "$environment/complete" ]; then
-  require_packages python3 python3-venv
+  require_packages "${comparison_packages[@]}"
   python3 -m venv "$environment"
   "$environment/bin/pip" install --quiet --disable-pip-version-check tokenizers==0.23.3 gguf==0.19.0
   touch "$environment/complete"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 namespace headrace {
 namespace {
@@ -22,6 +23,14 @@ constexpr std::array<std::uint64_t, 14> kNumbers = {0,
                                                     0xffffffffffffffff,
                                                     0xfffffffffffffff8};
 constexpr std::string_view kMarks("{}[]\",:\\-+0919.eEu% \n\xC3\xA9\xff\0", 25);
+
+/// Where the word (or number) around a place begins and ends.
+std::pair<std::size_t, std::size_t> word_around(std::string_view bytes, std::size_t at) {
+  constexpr std::string_view kBetween(" \n\t{}[]()\",:|=%\0", 16);
+  const std::size_t before = bytes.substr(0, at).find_last_of(kBetween);
+  const std::size_t end = bytes.find_first_of(kBetween, at);
+  return {before == std::string_view::npos ? 0 : before + 1, std::min(end, bytes.size())};
+}
 
 std::string little_endian(std::uint64_t value, std::size_t width) {
   std::string bytes;
@@ -46,13 +55,15 @@ std::size_t Mutator::below(std::size_t limit) {
 
 void Mutator::change(std::string& bytes) {
   const std::size_t at = below(std::min(material_.range, bytes.size()));
-  switch (below(4)) {
+  switch (below(6)) {
     case 0:
       return change_bytes(bytes, at);
     case 1:
       return move_bytes(bytes, at);
-    default:
+    case 2:
       return put_text(bytes, at);
+    default:
+      return exchange_word(bytes, at);
   }
 }
 
@@ -99,6 +110,20 @@ void Mutator::put_text(std::string& bytes, std::size_t at) {
   } else {
     bytes.replace(at, below(5), material_.words[below(material_.words.size())]);
   }
+}
+
+// Text stays well formed, so that the damage gets beyond a parser.
+void Mutator::exchange_word(std::string& bytes, std::size_t at) {
+  const auto [begin, end] = word_around(bytes, at);
+  std::string other;
+  if (below(4) == 0) {
+    other = std::to_string(kNumbers[below(kNumbers.size())]);
+  } else {
+    const std::string& source = material_.sound[below(material_.sound.size())];
+    const auto [first, last] = word_around(source, below(source.size()));
+    other = source.substr(first, std::min<std::size_t>(last - first, 200));
+  }
+  bytes.replace(begin, end - begin, other);
 }
 
 }  // namespace headrace

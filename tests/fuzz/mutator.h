@@ -28,6 +28,7 @@ class Mutator {
   void change_bytes(std::string& bytes, std::size_t at);
   void move_bytes(std::string& bytes, std::size_t at);
   void put_text(std::string& bytes, std::size_t at);
+  void exchange_word(std::string& bytes, std::size_t at);
 
   const Material& material_;
   std::mt19937_64 random_;

@@ -10,6 +10,17 @@ code=0
 generate 2 "$work/undisturbed.jsonl" || code=$?
 expect_code "$code" 3 "$(cat "$work/undisturbed.jsonl.log")"
 
+# ended PROCESS: waits for a process of this shell; one that does not end within 30 s of its kill (mpirun itself can
+# hang when a signal comes at a bad moment, with all ranks gone) is killed.
+ended() {
+  for ((i = 0; i < 3000; ++i)); do
+    kill -0 "$1" 2>/dev/null || break
+    read -rt 0.01 <> <(:) || true
+  done
+  pkill -KILL -P "$1" 2>/dev/null || true
+  wait "$1" || true
+}
+
 # Processes of the job whose launcher is process $1: the ranks, in order of their ids.
 ranks_of() { pgrep -P "$1" -x headrace | sort -n; }
 
@@ -36,7 +47,7 @@ for ((run = 0; run < runs; ++run)); do
     1) kill -TERM "${launcher:-$job}" 2>/dev/null || true ;;
     *) [ ${#processes[@]} = 0 ] || kill -KILL "${processes[RANDOM % ${#processes[@]}]}" 2>/dev/null || true ;;
     esac
-    wait "$job" || true
+    ended "$job"
     # Ranks whose launcher was killed end by themselves or are ended here; the lock must not outlive them.
     pkill -KILL -f -- "--output $output" || true
     while pgrep -f -- "--output $output" >/dev/null; do read -rt 0.01 <> <(:) || true; done

@@ -97,6 +97,54 @@ TEST(Families, WhatTheDecoderCannotDoIsRefusedByName) {
   }
 }
 
+// A golden GGUF file with a name in it changed into another of the same length.
+std::string gguf_refusal(const std::string& name, const std::string& from, const std::string& to) {
+  const model_files::TempDirectory folder;
+  std::string bytes = model_files::read_file((kFamilies / name / "model.gguf").string());
+  EXPECT_EQ(from.size(), to.size());
+  EXPECT_NE(bytes.find(from), std::string::npos) << from;
+  for (std::size_t at = 0; (at = bytes.find(from, at)) != std::string::npos; at += to.size()) {
+    bytes.replace(at, to.size(), to);
+  }
+  model_files::write_file(folder.path() / "model.gguf", bytes);
+  try {
+    Checkpoint::open(folder.path() / "model.gguf");
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Families, GgufFilesWithoutWhatAFamilyNeedsAreRefusedByName) {
+  struct Case {
+    const char* family;
+    const char* from;
+    const char* to;
+    const char* expected;
+  };
+  const Case cases[] = {
+      {"neox_gguf", "gptneox", "gptneoz",
+       "general.architecture is \"gptneoz\"; supported: llama, "},
+      {"gemma3_deep_gguf", "attention.sliding_window", "attention.sliding_windox",
+       "the key gemma3.attention.sliding_window is missing"},
+      {"phi3_long_gguf", "rope_factors_short", "rope_factors_shorx",
+       "tensors rope_factors_long.weight and rope_factors_short.weight are needed, both"},
+      {"phi3_long_gguf", "scaling.original_context_length", "scaling.original_context_lengtx",
+       "the key phi3.rope.scaling.original_context_length is missing"},
+      {"qwen3_gguf", "blk.1.attn_q_norm", "blk.1.attn_q_norn",
+       "tensor \"blk.1.attn_q_norn.weight\" has no place in a qwen3 model"},
+      {"gpt2_gguf", "position_embd", "position_embx",
+       "\"position_embx.weight\" has no place in a gpt2"},
+      {"starcoder2_plain_gguf", "layer_norm_epsilon", "layer_norm_epsiloo",
+       "starcoder2.attention.layer_norm_epsilon must be a number"},
+  };
+  for (const Case& test : cases) {
+    const std::string message = gguf_refusal(test.family, test.from, test.to);
+    EXPECT_NE(message.find(test.expected), std::string::npos) << test.family << "\n" << message;
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  }
+}
+
 TEST(Families, AnAbsentWindowIsWhatTransformersTakes) {
   json config = config_of("mistral");
   config.erase("sliding_window");

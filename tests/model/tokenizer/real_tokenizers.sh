@@ -20,7 +20,7 @@ done
 [ -x "$headrace" ] || { echo "no program $headrace: build it (cmake --preset dev), or say --headrace" >&2 && exit 2; }
 
 environment=${HEADRACE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/headrace}/real-tokenizers
-require_packages python3 python3-venv
+require_packages "${comparison_packages[@]}"
 [ -e "$environment/bin/pip" ] || python3 -m venv "$environment"
 pip=("$environment/bin/pip" install --quiet --disable-pip-version-check --no-cache-dir)
 "${pip[@]}" transformers==5.24.0 tokenizers==0.23.3 sentencepiece==0.2.3 protobuf gguf==0.19.0 "${gemma[@]}"
