@@ -6,8 +6,10 @@
 #include "launch/inspect.h"
 #include "launch/model_text.h"
 #include "model/checkpoint/checkpoint.h"
+#include "model/checkpoint/embedded_files.h"
 #include "model/checkpoint/gguf_file.h"
 #include "model/checkpoint/hdf5_contents.h"
+#include "model/tokenizer/sentencepiece_model.h"
 
 namespace headrace {
 namespace {
@@ -92,6 +94,11 @@ void verify_weights(Checkpoint& checkpoint, Findings& findings) {
 /// What kind of tokenizer the files declare, as they spell it.
 std::string tokenizer_kind(const fs::path& model) {
   const fs::path main = is_hdf5(model) ? hdf5_main_file(model) : model;
+  if (main.extension() != ".gguf" && !is_model_file(model / "tokenizer.json")) {
+    const SentencePieceModel pieces = read_sentencepiece_model(model / "tokenizer.model");
+    const bool bpe = pieces.kind == SentencePieceModel::Kind::kBpe;
+    return bpe ? "SentencePiece (BPE)" : "SentencePiece (unigram)";
+  }
   if (main.extension() != ".gguf") {
     const InputFile file(model / "tokenizer.json");
     const auto json = nlohmann::json::parse(file.head(file.size()), nullptr,

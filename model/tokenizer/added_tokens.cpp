@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "model/tokenizer/shown_text.h"
 #include "model/tokenizer/unicode.h"
 
 namespace headrace {
@@ -46,14 +47,14 @@ AddedTokenFinder::AddedTokenFinder(std::vector<AddedToken> tokens) : tokens_(std
   for (std::size_t i = 0; i < tokens_.size(); ++i) {
     const std::string& pattern = tokens_[i].pattern();
     if (pattern.empty()) {
-      throw std::invalid_argument(
-          fmt::format("the added token \"{}\" is empty once normalized", tokens_[i].content));
+      throw std::invalid_argument(fmt::format("the added token {} is empty once normalized",
+                                              shown_text(tokens_[i].content)));
     }
     TokenId& value = trie_.insert(pattern).value;
     if (value >= 0) {
-      throw std::invalid_argument(fmt::format("the added tokens {} and {} are both \"{}\"",
+      throw std::invalid_argument(fmt::format("the added tokens {} and {} are both {}",
                                               tokens_[static_cast<std::size_t>(value)].id,
-                                              tokens_[i].id, pattern));
+                                              tokens_[i].id, shown_text(pattern)));
     }
     value = static_cast<TokenId>(i);
     begins_[static_cast<unsigned char>(pattern[0])] = true;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <stdexcept>
 
+#include "model/tokenizer/shown_text.h"
 #include "model/tokenizer/unicode.h"
 
 namespace headrace {
@@ -30,11 +31,11 @@ MergeTable rank_merges(const RawMerges& raw, const Vocabulary& vocabulary, std::
     const TokenId joined_id = vocabulary.find_or(joined, -1);
     if (left_id < 0 || right_id < 0 || joined_id < 0) {
       throw std::invalid_argument(
-          fmt::format("{}: merge {} (\"{}\" and \"{}\"): \"{}\" is not in the vocabulary", source,
-                      i, left, right,
-                      left_id < 0    ? left
-                      : right_id < 0 ? right
-                                     : joined));
+          fmt::format("{}: merge {} ({} and {}): {} is not in the vocabulary", source, i,
+                      shown_text(left), shown_text(right),
+                      shown_text(left_id < 0    ? left
+                                 : right_id < 0 ? right
+                                                : joined)));
     }
     table.set(left_id, right_id, {.rank = static_cast<std::uint32_t>(i), .joined = joined_id});
   }
@@ -137,9 +138,9 @@ bool BpeModel::fall_back_to_bytes(std::string_view text, std::vector<TokenId>& i
 TokenId BpeModel::unk_id() const {
   const TokenId id = vocabulary_->find_or(*options_.unk_token, -1);
   if (id < 0) {
-    throw std::invalid_argument(fmt::format(
-        "the text has an unknown character, and unk_token \"{}\" is not in the vocabulary",
-        *options_.unk_token));
+    throw std::invalid_argument(
+        fmt::format("the text has an unknown character, and unk_token {} is not in the vocabulary",
+                    shown_text(*options_.unk_token)));
   }
   return id;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/tokenizer/scanners.h"
+#include "model/tokenizer/shown_text.h"
 
 namespace headrace {
 namespace {
@@ -145,8 +146,8 @@ const Rules& find_rules(std::string_view name) {
     if (std::find(rules.names.begin(), rules.names.end(), name) != rules.names.end()) return rules;
     names.insert(names.end(), rules.names.begin(), rules.names.end());
   }
-  throw std::invalid_argument(
-      fmt::format("tokenizer.ggml.pre is \"{}\"; accepted: {}", name, fmt::join(names, ", ")));
+  throw std::invalid_argument(fmt::format("tokenizer.ggml.pre is {}; accepted: {}",
+                                          shown_text(name), fmt::join(names, ", ")));
 }
 
 }  // namespace

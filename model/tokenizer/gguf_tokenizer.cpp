@@ -13,6 +13,7 @@
 #include "model/tokenizer/gguf_rules.h"
 #include "model/tokenizer/json_node.h"
 #include "model/tokenizer/model_fingerprint.h"
+#include "model/tokenizer/shown_text.h"
 #include "model/tokenizer/token_splits.h"
 #include "model/tokenizer/token_type.h"
 #include "model/tokenizer/unicode.h"
@@ -171,7 +172,8 @@ class Reader {
     } else if (model == "llama") {
       read_sentencepiece();
     } else {
-      metadata_.fail(fmt::format("{}model is \"{}\"; accepted: gpt2, llama", kPrefix, model));
+      metadata_.fail(
+          fmt::format("{}model is {}; accepted: gpt2, llama", kPrefix, shown_text(model)));
     }
     read_roles();
     read_added_tokens();

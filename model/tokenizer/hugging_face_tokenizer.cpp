@@ -12,6 +12,7 @@
 #include "model/tokenizer/json_node.h"
 #include "model/tokenizer/model_fingerprint.h"
 #include "model/tokenizer/sentencepiece_tokenizer.h"
+#include "model/tokenizer/shown_text.h"
 #include "model/tokenizer/tokenizer_json_file.h"
 #include "model/tokenizer/unigram_model.h"
 
@@ -110,7 +111,8 @@ class AddedTokenList {
     } else if (in_vocabulary < 0) {
       id = next_id_++;
     }
-    if (id_node.integer() != id) id_node.reject(fmt::format("{} for \"{}\"", id, token.content));
+    if (id_node.integer() != id)
+      id_node.reject(fmt::format("{} for {}", id, shown_text(token.content)));
     token.id = static_cast<TokenId>(id);
     if (known != by_content_.end()) {
       parts_.added[known->second] = std::move(token);

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "model/tokenizer/shown_text.h"
+
 namespace headrace {
 namespace {
 
@@ -31,8 +33,8 @@ std::optional<JsonNode> JsonNode::find(std::string_view key) const {
 JsonNode JsonNode::at(std::string_view key) const {
   auto member = find(key);
   if (!member) {
-    throw std::invalid_argument(
-        fmt::format("{}: {} has no key \"{}\"", file_, path_.empty() ? "the file" : path_, key));
+    throw std::invalid_argument(fmt::format("{}: {} has no key {}", file_,
+                                            path_.empty() ? "the file" : path_, shown_text(key)));
   }
   return *std::move(member);
 }
@@ -51,7 +53,7 @@ std::vector<std::pair<std::string, JsonNode>> JsonNode::members() const {
   if (!value_->is_object()) reject("an object");
   std::vector<std::pair<std::string, JsonNode>> nodes;
   for (const auto& [key, member] : value_->items()) {
-    nodes.emplace_back(key, JsonNode(member, file_, fmt::format("{}.{}", path_, key)));
+    nodes.emplace_back(key, JsonNode(member, file_, fmt::format("{}.{}", path_, shown_key(key))));
   }
   return nodes;
 }

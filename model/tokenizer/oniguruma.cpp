@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/tokenizer/shown_text.h"
 #include "model/tokenizer/unicode.h"
 
 namespace headrace {
@@ -86,7 +87,7 @@ class Translator {
 
   [[noreturn]] void reject(std::string_view what) const {
     throw std::invalid_argument(
-        fmt::format("regular expression \"{}\", byte {}: {}", pattern_, position_, what));
+        fmt::format("regular expression {}, byte {}: {}", shown_text(pattern_), position_, what));
   }
 
   void copy(std::size_t count = 1) {

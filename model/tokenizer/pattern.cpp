@@ -9,6 +9,7 @@
 
 #include "model/tokenizer/oniguruma.h"
 #include "model/tokenizer/scanners.h"
+#include "model/tokenizer/shown_text.h"
 #include "model/tokenizer/unicode.h"
 
 namespace headrace {
@@ -110,7 +111,7 @@ class PcrePattern final : public Pattern {
                               &error, &offset, nullptr));
     if (code_ == nullptr) {
       throw std::invalid_argument(
-          fmt::format("regular expression \"{}\": {}", expression, pcre_message(error)));
+          fmt::format("regular expression {}: {}", shown_text(expression), pcre_message(error)));
     }
     // Where there is no just-in-time compiler the interpreter runs the expression.
     pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);
@@ -145,8 +146,8 @@ class PcrePattern final : public Pattern {
     if (found == PCRE2_ERROR_NOMATCH) return {std::string_view::npos, std::string_view::npos};
     if (found < 0) {
       throw std::invalid_argument(
-          fmt::format("regular expression \"{}\" gives up on a text of {} bytes: {}", expression_,
-                      text.size(), pcre_message(found)));
+          fmt::format("regular expression {} gives up on a text of {} bytes: {}",
+                      shown_text(expression_), text.size(), pcre_message(found)));
     }
     const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(memory.data.get());
     return {bounds[0], bounds[1]};

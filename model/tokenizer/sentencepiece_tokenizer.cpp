@@ -12,6 +12,7 @@
 #include "model/tokenizer/base64.h"
 #include "model/tokenizer/json_node.h"
 #include "model/tokenizer/sentencepiece_model.h"
+#include "model/tokenizer/shown_text.h"
 #include "model/tokenizer/token_splits.h"
 #include "model/tokenizer/vocabulary.h"
 
@@ -113,7 +114,7 @@ class Converter {
     throw std::invalid_argument(
         fmt::format("{}: the tokenizer class is {}; accepted where there is no tokenizer.json: "
                     "LlamaTokenizer, GemmaTokenizer, TokenizersBackend",
-                    directory_.string(), name));
+                    directory_.string(), shown_key(name)));
   }
 
   // Without the key: what the class of the rules does.
@@ -403,7 +404,7 @@ class Converter {
     }
     if (const std::int64_t id = find(text); id >= 0) return id;
     throw std::invalid_argument(
-        fmt::format("{}: {} is \"{}\", which is no token", file_.name, role, text));
+        fmt::format("{}: {} is {}, which is no token", file_.name, role, shown_text(text)));
   }
 
   std::filesystem::path directory_;

@@ -5,6 +5,7 @@
 #include <bit>
 #include <stdexcept>
 
+#include "model/tokenizer/shown_text.h"
 #include "model/tokenizer/text_hash.h"
 
 namespace headrace {
@@ -16,7 +17,8 @@ Vocabulary::Vocabulary(const RawVocabulary& raw, std::int64_t id_limit, std::str
   for (const RawVocabulary::Entry& entry : raw.entries) {
     const std::string_view token = raw.token(entry);
     if (!raw.is_list && find_or(token, -1) >= 0) {
-      throw std::invalid_argument(fmt::format("{}: the token \"{}\" stands twice", source, token));
+      throw std::invalid_argument(
+          fmt::format("{}: the token {} stands twice", source, shown_text(token)));
     }
     add(token, entry.id, source);
   }
@@ -25,14 +27,15 @@ Vocabulary::Vocabulary(const RawVocabulary& raw, std::int64_t id_limit, std::str
 void Vocabulary::add(std::string_view token, std::int64_t id, std::string_view source) {
   if (id < 0 || id >= id_limit_) {
     throw std::invalid_argument(
-        fmt::format("{}: the token \"{}\" has the id {}; accepted: 0 to {} in a file of this size",
-                    source, token, id, id_limit_ - 1));
+        fmt::format("{}: the token {} has the id {}; accepted: 0 to {} in a file of this size",
+                    source, shown_text(token), id, id_limit_ - 1));
   }
   const auto index = static_cast<std::size_t>(id);
   if (index >= spans_.size()) spans_.resize(index + 1);
   if (spans_[index].offset != kAbsent) {
-    throw std::invalid_argument(fmt::format("{}: \"{}\" and \"{}\" have the same id {}", source,
-                                            this->token(static_cast<TokenId>(id)), token, id));
+    throw std::invalid_argument(fmt::format("{}: {} and {} have the same id {}", source,
+                                            shown_text(this->token(static_cast<TokenId>(id))),
+                                            shown_text(token), id));
   }
   if (text_.size() + token.size() >= kAbsent) {
     throw std::invalid_argument(fmt::format("{}: a vocabulary of 4 GiB or more", source));

@@ -1,6 +1,7 @@
 // The last step of encoding: one word (a piece that the pre-tokenizer cut out) to token ids.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -38,7 +39,7 @@ class WordCache {
     entry.size = static_cast<std::uint8_t>(word.size());
     entry.num_ids = static_cast<std::uint8_t>(num_ids);
     std::memcpy(entry.word.data(), word.data(), word.size());
-    std::memcpy(entry.ids.data(), ids, num_ids * sizeof(TokenId));
+    std::copy_n(ids, num_ids, entry.ids.begin());  // of none there may be no pointer
   }
 
  private:

@@ -8,9 +8,13 @@ namespace {
 
 std::atomic<std::size_t> largest{0};
 
-void* counted_allocation(std::size_t bytes) {
+void* counted_or_null(std::size_t bytes) {
   if (bytes > largest.load(std::memory_order_relaxed)) largest = bytes;
-  void* memory = std::malloc(bytes == 0 ? 1 : bytes);  // NOLINT(cppcoreguidelines-no-malloc)
+  return std::malloc(bytes == 0 ? 1 : bytes);  // NOLINT(cppcoreguidelines-no-malloc)
+}
+
+void* counted_allocation(std::size_t bytes) {
+  void* memory = counted_or_null(bytes);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
@@ -22,6 +26,13 @@ void* operator new(std::size_t bytes) {
 }
 void* operator new[](std::size_t bytes) {
   return counted_allocation(bytes);
+}
+// Sanitizers have these apart from the ones above.
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return counted_or_null(bytes);
+}
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
+  return counted_or_null(bytes);
 }
 void operator delete(void* memory) noexcept {
   std::free(memory);

@@ -75,6 +75,17 @@ TEST_F(InspectTest, ADirectoryWithATokenizerOnlyIsNotSound) {
   EXPECT_EQ(f.facts["tokenizer"]["kind"], "BPE");
 }
 
+TEST_F(InspectTest, ASentencePieceModelIsATokenizerToo) {
+  fs::copy(kGoldens / "gqa_tied", folder_ / "m", fs::copy_options::recursive);
+  fs::remove(folder_ / "m/tokenizer.json");
+  fs::remove(folder_ / "m/tokenizer_config.json");
+  fs::copy_file("tests/data/tokenizer/spm_own_unigram/tokenizer.model",
+                folder_ / "m/tokenizer.model");
+  const Findings f = inspect(folder_ / "m");
+  EXPECT_EQ(f.problems, std::vector<std::string>{});
+  EXPECT_EQ(f.facts["tokenizer"]["kind"], "SentencePiece (unigram)");
+}
+
 TEST_F(InspectTest, ATruncatedModelIsNotSound) {
   const fs::path copy = folder_ / "model.gguf";
   fs::copy_file(kGoldens / "gguf_q4_1/model.gguf", copy);

@@ -192,6 +192,16 @@ TEST(HuggingFaceTokenizer, DeepNestingAndBrokenJsonEndWithOneLine) {
   expect_complaint(TokenizerDirectory(std::string("{\"a\": \"\xFF\"}")), {"not JSON"});
 }
 
+TEST(HuggingFaceTokenizer, TextsOfAFileStandOnOneLineInMessages) {
+  expect_refused("/added_tokens/0", R"({"id": 70, "content": "z\n", "special": true,
+                 "single_word": false, "lstrip": false, "rstrip": false, "normalized": false})",
+                 {"accepted: 7 for \"z\\n\""});
+  expect_refused("/model/merges", R"([["a", "\n"]])", {"\"\\n\" is not in the vocabulary"});
+  expect_refused("/model/vocab", R"({"a\tb": -1})", {"\"a\\tb\" has the id -1"});
+  expect_refused("/model/vocab", "{\"" + std::string(5000, 'x') + "\": -1}",
+                 {"xxx\"... has the id -1"});
+}
+
 // A changed byte gives a tokenizer or one std::invalid_argument; nothing else.
 TEST(HuggingFaceTokenizer, ChangedBytesNeverCrash) {
   const std::string whole = small_tokenizer().dump();
