@@ -23,8 +23,8 @@ std::vector<std::int32_t> bisect_merges(int num_slices);
 ReductionSlices attention_output_slices(int num_heads, int num_kv_heads, int head_dim);
 
 /// MLP down: S = largest power of two not above intermediate / 192, clamped to 8..32; boundary i =
-/// g * floor(i * U / S) with U = ceil(intermediate / g), g = 32 (4 below 256). Where U is below S, so
-/// that slices would be empty, there is one slice.
+/// g * floor(i * U / S) with U = ceil(intermediate / g), g = 32 (4 below 256). Where U is below S,
+/// so that slices would be empty, there is one slice.
 ReductionSlices mlp_down_slices(int intermediate_size);
 
 }  // namespace headrace
