@@ -211,7 +211,7 @@ RankSetup set_up_rank(const Environment& environment, const GenerateOptions& opt
       options.load_format == "dummy" ? open_dummy(options.model) : Checkpoint::open(options.model);
   const ModelConfig& config = setup.checkpoint->config();
   setup.dtype = choose_dtype(options.dtype, *setup.checkpoint);
-  require_tensor_parallel(config, setup.layout.tensor);
+  tensor_shards(sharded_sizes(config), setup.layout.tensor);  // a size that cannot be shows now
   setup.parts = make_parts(config, options, setup.layout);
   setup.max_model_len = choose_max_model_len(config, options);
   setup.num_micro_batches =

@@ -42,6 +42,16 @@ bool needs_outcome(const ModelConfig& config, const StagePart& part) {
          (part.embedding && config.learned_positions);
 }
 
+// A norm runs over the queries, or keys, of heads that several ranks have.
+bool shares_norms(const ModelConfig& config, const StagePart& part) {
+  return part.num_layers() > 0 && part.tensor_size > 1 && config.qk_norm == QkNorm::kProjection;
+}
+
+// Queries and keys of all heads.
+std::int64_t projection_cols(const ModelConfig& config) {
+  return std::int64_t{config.num_heads + config.num_kv_heads} * config.head_dim;
+}
+
 // Rows are dealt out in near-equal runs.
 IndexRange dealt_rows(int num_rows, int rank, int size) {
   return {num_rows * rank / size, num_rows * (rank + 1) / size};
@@ -80,11 +90,14 @@ std::size_t stage_exchange_bytes(const ModelConfig& config, const StagePart& par
     return *std::max_element(counts.begin(), counts.end());
   };
   const int values = std::max(most(shard.attention_sum.num_values), most(shard.mlp_sum.num_values));
-  const std::size_t sums =
+  std::size_t sums =
       area(std::int64_t{values} * size.max_rows, config.hidden_size, DType::kFloat32);
+  if (shares_norms(config, part)) {
+    sums = std::max(sums, area(size.max_rows, projection_cols(config), DType::kFloat32));
+  }
   if (!part.head) return sums;
   int ids = 0;
-  for (const IndexRange& range : shard.vocab) ids = std::max(ids, range.size());
+  for (const TensorShard& rank : shard.ranks) ids = std::max(ids, rank.vocab.size());
   return std::max(sums, area(size.max_logit_rows, ids, DType::kFloat32));
 }
 
@@ -98,6 +111,9 @@ std::size_t stage_workspace_bytes(const ModelConfig& config, const StagePart& pa
              area(size.max_rows, w.hidden + w.heads + w.inner, dtype);
   }
   if (needs_outcome(config, part)) bytes += area(size.max_rows, w.hidden, DType::kFloat32);
+  if (shares_norms(config, part)) {
+    bytes += area(size.max_rows, projection_cols(config), DType::kFloat32);
+  }
   if (part.head) {
     bytes += area(size.max_logit_rows, w.hidden, DType::kFloat32) +
              area(most_own_rows(size, part), w.vocab, DType::kFloat32) +
@@ -129,6 +145,9 @@ StageModel::StageModel(const ModelConfig& config, StagePart part, StageWeights w
     wide_ = Buffer(area(size.max_rows, w.wide(), DType::kFloat32));
     queries_ = Buffer(area(size.max_rows, w.heads, dtype));
     inner_ = Buffer(area(size.max_rows, w.inner, dtype));
+    if (shares_norms(config, part)) {
+      projections_ = Buffer(area(size.max_rows, projection_cols(config), DType::kFloat32));
+    }
     if (config.window_rope) window_rotations_.emplace(*config.window_rope, size.max_rows);
     ops.reserve(size.max_rows, size.max_context, attention_);
   }
@@ -197,7 +216,7 @@ void StageModel::embed_tokens(TensorView hidden, std::span<const TokenId> tokens
   exchange_->complete();
   const std::size_t row_bytes = static_cast<std::size_t>(hidden.cols) * sizeof(float);
   for (int rank = 0; rank < exchange_->size(); ++rank) {
-    const IndexRange ids = shard_.vocab[static_cast<std::size_t>(rank)];
+    const IndexRange ids = shard_.ranks[static_cast<std::size_t>(rank)].vocab;
     const std::byte* next = exchange_->part(rank).data();
     for (std::size_t r = 0; r < tokens.size(); ++r) {
       if (tokens[r] < ids.begin || tokens[r] >= ids.end) continue;
@@ -260,8 +279,51 @@ void StageModel::pre_norm(TensorView normed, ConstTensorView hidden, const NormW
   }
 }
 
+// The norms over all heads: every rank gets the others' queries and keys, norms them all, and keeps
+// its own.
+void StageModel::norm_shared_projections(const LayerWeights& weights, TensorView qkv) {
+  const std::int64_t head = attention_.head_dim;
+  const std::int64_t own_cols = (attention_.num_heads + attention_.num_kv_heads) * head;
+  auto* own = reinterpret_cast<float*>(exchange_->own().data());
+  for (std::int64_t r = 0; r < qkv.rows; ++r) {
+    std::copy_n(qkv.f32() + r * qkv.cols, own_cols, own + r * own_cols);
+  }
+  exchange_->publish(area(qkv.rows, own_cols, DType::kFloat32));
+  exchange_->complete();
+
+  const TensorView all =
+      workspace(projections_, qkv.rows, projection_cols(config_), DType::kFloat32);
+  const std::int64_t queries = config_.num_heads * head;
+  for (std::size_t rank = 0; rank < shard_.ranks.size(); ++rank) {
+    const TensorShard& shard = shard_.ranks[rank];
+    const std::int64_t q_cols = shard.heads.size() * head;
+    const std::int64_t k_cols = shard.kv_heads.size() * head;
+    const auto* from =
+        reinterpret_cast<const float*>(exchange_->part(static_cast<int>(rank)).data());
+    for (std::int64_t r = 0; r < qkv.rows; ++r, from += q_cols + k_cols) {
+      float* row = all.f32() + r * all.cols;
+      std::copy_n(from, q_cols, row + shard.heads.begin * head);
+      std::copy_n(from + q_cols, k_cols, row + queries + shard.kv_heads.begin * head);
+    }
+  }
+  ops_.norm_parts(all, {.begin = 0, .width = queries}, norm_of(weights.q_norm));
+  ops_.norm_parts(all, {.begin = queries, .width = all.cols - queries}, norm_of(weights.k_norm));
+
+  const std::int64_t q_cols = attention_.num_heads * head;
+  for (std::int64_t r = 0; r < qkv.rows; ++r) {
+    const float* row = all.f32() + r * all.cols;
+    float* to = qkv.f32() + r * qkv.cols;
+    std::copy_n(row + shard_.own.heads.begin * head, q_cols, to);
+    std::copy_n(row + queries + shard_.own.kv_heads.begin * head, own_cols - q_cols, to + q_cols);
+  }
+}
+
 void StageModel::norm_queries_and_keys(const LayerWeights& weights, TensorView qkv) {
   if (config_.qk_norm == QkNorm::kNone) return;
+  if (shares_norms(config_, part_)) {
+    norm_shared_projections(weights, qkv);
+    return;
+  }
   const auto parts = [&](std::int64_t begin, int heads) -> RowParts {
     const std::int64_t cols = std::int64_t{heads} * attention_.head_dim;
     if (config_.qk_norm == QkNorm::kProjection) return {.begin = begin, .width = cols};
@@ -350,7 +412,7 @@ void StageModel::multiply_by_head(TensorView values, ConstTensorView normed, Ind
   exchange_->publish(part.bytes());
   exchange_->complete();
   for (int rank = 0; rank < exchange_->size(); ++rank) {
-    const IndexRange ids = shard_.vocab[static_cast<std::size_t>(rank)];
+    const IndexRange ids = shard_.ranks[static_cast<std::size_t>(rank)].vocab;
     const auto* source = reinterpret_cast<const float*>(exchange_->part(rank).data());
     for (int row = own.begin; row < own.end; ++row) {
       std::copy_n(source + std::int64_t{row} * ids.size(), ids.size(),

@@ -76,6 +76,7 @@ class StageModel {
   TensorView attend(int index, ConstTensorView normed, std::span<const SequenceRows> sequences);
   TensorView run_mlp(const LayerWeights& weights, ConstTensorView normed);
   void norm_queries_and_keys(const LayerWeights& weights, TensorView qkv);
+  void norm_shared_projections(const LayerWeights& weights, TensorView qkv);
   void pre_norm(TensorView normed, ConstTensorView hidden, const NormWeights& weights);
   void add_outcome(TensorView hidden, ConstTensorView x, const RowParallel& product);
   void add_product(TensorView hidden, ConstTensorView x, const RowParallel& product);
@@ -96,14 +97,15 @@ class StageModel {
   Rotations rotations_;
   std::optional<Rotations> window_rotations_;  // of windowed layers, where they have their own
   std::size_t block_bytes_ = 0;
-  Buffer kv_;        // [layers, num_blocks, block_bytes]
-  Buffer normed_;    // compute type [max_rows, hidden]
-  Buffer wide_;      // float32: qkv or gate_up
-  Buffer queries_;   // compute type [max_rows, heads * head_dim]
-  Buffer inner_;     // compute type [max_rows, heads * head_dim or intermediate]
-  Buffer outcome_;   // float32 [max_rows, hidden]: what is still changed before it is added
-  Buffer gathered_;  // float32 [max_logit_rows, hidden]
-  Buffer logits_;    // float32 [own rows of max_logit_rows, vocab]
+  Buffer kv_;           // [layers, num_blocks, block_bytes]
+  Buffer normed_;       // compute type [max_rows, hidden]
+  Buffer wide_;         // float32: qkv or gate_up
+  Buffer queries_;      // compute type [max_rows, heads * head_dim]
+  Buffer inner_;        // compute type [max_rows, heads * head_dim or intermediate]
+  Buffer outcome_;      // float32 [max_rows, hidden]: what is still changed before it is added
+  Buffer projections_;  // float32 [max_rows, queries and keys of all heads]: to be normed together
+  Buffer gathered_;     // float32 [max_logit_rows, hidden]
+  Buffer logits_;       // float32 [own rows of max_logit_rows, vocab]
   std::vector<RowStatistics> statistics_;
   std::vector<const float*> partials_;   // of the sum at hand
   std::vector<TokenId> own_tokens_;      // of the step, as rows of the embedding

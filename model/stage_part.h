@@ -23,14 +23,10 @@ struct StagePart {
 /// The sizes of a model that tensor parallelism cuts.
 ShardedSizes sharded_sizes(const ModelConfig& config);
 
-/// Throws std::invalid_argument for a number of ranks that cannot share a stage of this model,
-/// saying what can be had.
-void require_tensor_parallel(const ModelConfig& config, int size);
-
 /// What the part's rank holds of every matrix, and how its sums meet those of its group.
 struct StageShard {
   TensorShard own;
-  std::vector<IndexRange> vocab;  // by rank of the group
+  std::vector<TensorShard> ranks;  // of the group
   ShardedSum attention_sum;
   ShardedSum mlp_sum;
 };

@@ -70,11 +70,10 @@ class LayerNorms {
   NormSource hidden(bool has, const char* name) const {
     return has ? norm(name, {0, config_.hidden_size}) : NormSource{};
   }
-  // One head's vector for all heads, or the own heads' part of a vector over all.
-  NormSource heads(const char* name, IndexRange own) const {
+  // One head's vector for all heads, or a vector over all of them, which every rank norms whole.
+  NormSource heads(const char* name, int num_heads) const {
     if (config_.qk_norm == QkNorm::kNone) return {};
-    return norm(name, config_.qk_norm == QkNorm::kHead ? IndexRange{0, config_.head_dim}
-                                                       : scaled(own, config_.head_dim));
+    return norm(name, {0, config_.head_dim * (config_.qk_norm == QkNorm::kHead ? 1 : num_heads)});
   }
 
  private:
@@ -108,8 +107,8 @@ LayerSources layer_sources(const ModelConfig& c, const StageShard& shard, int la
                               {attention + "k_proj", keys},
                               {attention + "v_proj", keys}},
                              c.hidden_size, c.qkv_bias),
-      .q_norm = norms.heads("self_attn.q_norm", own.heads),
-      .k_norm = norms.heads("self_attn.k_norm", own.kv_heads),
+      .q_norm = norms.heads("self_attn.q_norm", c.num_heads),
+      .k_norm = norms.heads("self_attn.k_norm", c.num_kv_heads),
       .output = row_parallel(attention + "o_proj", c.hidden_size, queries,
                              tree_of(shard.attention_sum.parts[rank]), c.output_bias),
       .attention_post_norm = norms.hidden(c.post_norms, "self_attn.post_norm"),

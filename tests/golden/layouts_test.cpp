@@ -102,8 +102,7 @@ class Layouts : public testing::TestWithParam<std::filesystem::path> {
   }
 
   bool is_possible(const ParallelLayout& layout) const {
-    const bool whole_norm = config_.qk_norm == QkNorm::kProjection;
-    const int most = whole_norm ? 1 : max_tensor_parallel_size(sharded_sizes(config_));
+    const int most = max_tensor_parallel_size(sharded_sizes(config_));
     return layout.tensor <= most && layout.pipeline <= config_.num_layers + 1;
   }
 

@@ -1,8 +1,9 @@
 #!/bin/bash
-# The same bytes for every split over stages, shards and replicas, micro-batch count, block size, chunk size, batch limit, thread count, instruction
-# set and order of arrival, in both types; and from the reference backend, up to the ids that name the numeric class.
-# By hand also with another model and other requests, where the reference backend is left out:
-#   MODEL=SmolLM2.gguf REQUESTS=configs/example_requests.jsonl KV=1GiB LITTLE=300MiB TIMEOUT=600 equality.sh HEADRACE WORK_DIR
+# The same bytes for every split over stages, shards and replicas, micro-batch count, block size, chunk size, batch limit,
+# thread count, instruction set and order of arrival, in both types; and from the reference backend, up to the ids that
+# name the numeric class. By hand also with another model and other requests, where the reference backend is left out:
+#   MODEL=SmolLM2.gguf REQUESTS=configs/example_requests.jsonl LAYERS=10,10,10,0 KV=600MiB LITTLE=400MiB TIMEOUT=300 \
+#     tests/system/equality.sh HEADRACE WORK_DIR
 . tests/system/common.sh
 
 check() {
@@ -26,7 +27,7 @@ for dtype in bfloat16 float32; do
   }
   variant two-stages 2 --threads 1
   variant three-stages 3 --threads 1 --num-micro-batches 5
-  variant four-stages 4 --threads 1 --layers 1,1,3,0
+  variant four-stages 4 --threads 1 --layers "${LAYERS:-1,1,3,0}"
   # Nine query heads and three KV heads over two, three and four ranks; replicas; all of them together.
   variant two-shards 2 --threads 1 -tp 2
   variant three-shards 3 --threads 1 -tp 3 --block-size 32
@@ -34,7 +35,7 @@ for dtype in bfloat16 float32; do
   variant four-shards 4 --threads 1 -tp 4 --max-num-seqs 5
   variant two-replicas 2 --threads 1 -dp 2
   variant replicas-of-stages 4 --threads 1 -pp 2 -dp 2 --max-num-seqs 4 --num-micro-batches 3
-  variant replicas-of-shards 4 --threads 1 -tp 2 -dp 2 --layers 5
+  variant replicas-of-shards 4 --threads 1 -tp 2 -dp 2
   variant threads 1 --threads 3 --block-size 64
   variant small-steps 2 --threads 1 --max-num-batched-tokens 5 --max-num-seqs 3 --block-size 32
   variant one-at-a-time 1 --threads 2 --max-num-seqs 1 --max-num-batched-tokens 256
