@@ -196,10 +196,10 @@ std::string place_text(const ParallelLayout& layout, const Coordinates& at) {
   return text;
 }
 
-std::size_t exchange_bytes(const RankSetup& setup, const GenerateOptions& options) {
-  const std::size_t sums =
-      stage_exchange_bytes(setup.checkpoint->config(), setup.part(), setup.size);
-  if (!setup.part().head) return sums;
+std::size_t exchange_bytes(const RankSetup& setup, const GenerateOptions& options,
+                           const StagePart& part) {
+  const std::size_t sums = stage_exchange_bytes(setup.checkpoint->config(), part, setup.size);
+  if (!part.head) return sums;
   return std::max(sums, drawn_exchange_bytes(setup.size.max_rows, options.max_num_seqs));
 }
 
@@ -249,10 +249,7 @@ std::vector<StageMemory> stage_memories(const RankSetup& setup, const GenerateOp
       messages += bytes_of(setup.result_channel(options.max_num_seqs));
     }
     if (setup.layout.tensor > 1) {
-      messages +=
-          2 *
-          std::max(stage_exchange_bytes(config, part, setup.size),
-                   part.head ? drawn_exchange_bytes(setup.size.max_rows, options.max_num_seqs) : 0);
+      messages += 2 * exchange_bytes(setup, options, part);
       if (s == 0) {
         messages +=
             bytes_of(setup.step_channel(0)) * static_cast<std::size_t>(setup.layout.tensor - 1);

@@ -65,7 +65,8 @@ RankSetup set_up_rank(const Environment& environment, const GenerateOptions& opt
 void plan_memory(const Environment& environment, const GenerateOptions& options, RankSetup& setup);
 
 /// Bytes of a rank's buffer in its stage's exchange.
-std::size_t exchange_bytes(const RankSetup& setup, const GenerateOptions& options);
+std::size_t exchange_bytes(const RankSetup& setup, const GenerateOptions& options,
+                           const StagePart& part);
 
 /// Memory of each stage's largest rank, for the table.
 std::vector<StageMemory> stage_memories(const RankSetup& setup, const GenerateOptions& options);

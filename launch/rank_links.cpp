@@ -64,7 +64,8 @@ class Builder {
     // Messages wherever one group needs them, so that every rank of it decides alike.
     const auto make = links_.stage_group->min(one_node ? 1 : 0) == 1 ? make_shared_exchange
                                                                      : make_message_exchange;
-    links_.exchange = make(*links_.stage_group, exchange_bytes(setup_, options_), std::move(wait));
+    links_.exchange =
+        make(*links_.stage_group, exchange_bytes(setup_, options_, setup_.part()), std::move(wait));
   }
 
   void link_replicas() {

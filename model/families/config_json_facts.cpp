@@ -179,6 +179,12 @@ void read_windows_in_use(const JsonObject& config, ModelConfig& model,
   }
 }
 
+void read_windows_from_a_layer_on(const JsonObject& config, ModelConfig& model) {
+  constexpr IntegerRange kWindowLayers{0, kLayers.most};
+  const auto first_windowed = config.integer("max_window_layers", kWindowLayers).value_or(28);
+  read_windows_in_use(config, model, [&](int layer) { return layer >= first_windowed; });
+}
+
 void window_all_layers(ModelConfig& model, int window) {
   model.window = window;
   if (window == 0) return;

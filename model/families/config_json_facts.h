@@ -68,6 +68,9 @@ void read_windows(const JsonObject& config, ModelConfig& model,
 void read_windows_in_use(const JsonObject& config, ModelConfig& model,
                          const std::function<bool(int)>& is_windowed);
 
+/// The same where the layers from max_window_layers on have the window, as Qwen has it.
+void read_windows_from_a_layer_on(const JsonObject& config, ModelConfig& model);
+
 /// Gives all layers that window, where it is not 0.
 void window_all_layers(ModelConfig& model, int window);
 

@@ -1,6 +1,5 @@
 // Qwen 2 and 2.5: Llama with biases on queries, keys and values, and windows from some layer on.
 #include "model/families/config_json_facts.h"
-#include "model/families/family_limits.h"
 #include "model/families/gguf_facts.h"
 #include "model/families/gguf_rope.h"
 #include "model/families/pages.h"
@@ -12,9 +11,7 @@ namespace {
 ModelConfig from_config_json(const JsonObject& config) {
   ModelConfig model = facts_of(config, {}, {.context = 32768, .one_kv_head_a_head = false});
   model.qkv_bias = true;
-  constexpr IntegerRange kWindowLayers{0, kLayers.most};
-  const auto first_windowed = config.integer("max_window_layers", kWindowLayers).value_or(28);
-  read_windows_in_use(config, model, [&](int layer) { return layer >= first_windowed; });
+  read_windows_from_a_layer_on(config, model);
   model.rope = rope_from_config_json(config, model.head_dim, model.max_position_embeddings);
   return model;
 }

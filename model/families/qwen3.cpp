@@ -1,6 +1,5 @@
 // Qwen 3 (dense): Llama with a norm over each query and key head.
 #include "model/families/config_json_facts.h"
-#include "model/families/family_limits.h"
 #include "model/families/gguf_facts.h"
 #include "model/families/gguf_rope.h"
 #include "model/families/pages.h"
@@ -15,9 +14,7 @@ ModelConfig from_config_json(const JsonObject& config) {
   model.qkv_bias = config.boolean("attention_bias").value_or(false);
   model.output_bias = model.qkv_bias;
   model.qk_norm = QkNorm::kHead;
-  constexpr IntegerRange kWindowLayers{0, kLayers.most};
-  const auto first_windowed = config.integer("max_window_layers", kWindowLayers).value_or(28);
-  read_windows_in_use(config, model, [&](int layer) { return layer >= first_windowed; });
+  read_windows_from_a_layer_on(config, model);
   model.rope = rope_from_config_json(config, model.head_dim, model.max_position_embeddings);
   return model;
 }

@@ -52,13 +52,7 @@ bool ReplicaLoop::take_work() {
 void ReplicaLoop::add(WorkMessage message) {
   order_ = message.order;
   for (const SequenceId id : message.stops) scheduler_.stop(id);
-  for (NewSequence& sequence : message.sequences) {
-    const std::string length = std::to_string(sequence.tokens.size());
-    if (!scheduler_.add(std::move(sequence))) {
-      throw std::logic_error("a sequence of " + length +
-                             " tokens passed the parser but can never be scheduled");
-    }
-  }
+  for (NewSequence& sequence : message.sequences) scheduler_.add_checked(std::move(sequence));
 }
 
 void ReplicaLoop::update_done() {

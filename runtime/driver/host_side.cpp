@@ -179,10 +179,15 @@ void HostSide::move(SequenceId id) {
   live_.erase(found);
   std::optional<NewSequence> sequence = moved.answer->sequence(moved.choice);
   if (!sequence) throw std::logic_error("a sequence that has ended was still live");
-  sequence->id = next_id_++;
-  live_.emplace(sequence->id, std::move(moved));
-  new_sequences_.push_back(std::move(*sequence));
+  hand_out(std::move(*sequence), std::move(moved));
   own_counts_.num_moved_sequences += 1;
+}
+
+// To the pipeline, under a new id.
+void HostSide::hand_out(NewSequence sequence, LiveSequence live) {
+  sequence.id = next_id_++;
+  live_.emplace(sequence.id, std::move(live));
+  new_sequences_.push_back(std::move(sequence));
 }
 
 void HostSide::handle(const SequenceEvent& event) {
@@ -290,10 +295,7 @@ void HostSide::start_choice(const std::shared_ptr<AnswerBuilder>& answer, int ch
     own_counts_.num_rebuilt_tokens += static_cast<std::int64_t>(sequence->tokens.size());
   }
   own_counts_.num_run_prompt_tokens += sequence->num_prompt_tokens;
-  sequence->id = next_id_++;
-  live_.emplace(sequence->id,
-                LiveSequence{.answer = answer, .choice = choice, .added = Clock::now()});
-  new_sequences_.push_back(std::move(*sequence));
+  hand_out(std::move(*sequence), {.answer = answer, .choice = choice, .added = Clock::now()});
 }
 
 }  // namespace headrace

@@ -89,6 +89,7 @@ class HostSide {
   void loop();
   bool handle_events();
   void move(SequenceId id);
+  void hand_out(NewSequence sequence, LiveSequence live);
   void handle(const SequenceEvent& event);
   void time_token(LiveSequence& sequence);
   bool read_line();

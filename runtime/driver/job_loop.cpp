@@ -57,13 +57,7 @@ class Loop {
     stops_.clear();
     dispatcher_.take_own(sequences_, stops_);
     for (const SequenceId id : stops_) scheduler_.stop(id);
-    for (NewSequence& sequence : sequences_) {
-      const std::string length = std::to_string(sequence.tokens.size());
-      if (!scheduler_.add(std::move(sequence))) {
-        throw std::logic_error("a sequence of " + length +
-                               " tokens passed the parser but can never be scheduled");
-      }
-    }
+    for (NewSequence& sequence : sequences_) scheduler_.add_checked(std::move(sequence));
   }
 
   bool take_results() {

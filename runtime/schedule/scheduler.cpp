@@ -139,6 +139,13 @@ bool Scheduler::add(NewSequence sequence) {
   return true;
 }
 
+void Scheduler::add_checked(NewSequence sequence) {
+  const std::string length = std::to_string(sequence.tokens.size());
+  if (add(std::move(sequence))) return;
+  throw std::logic_error("a sequence of " + length +
+                         " tokens passed the parser but can never be scheduled");
+}
+
 void Scheduler::stop(SequenceId id) {
   const auto found = state_->alive.find(id);
   if (found != state_->alive.end()) state_->end(*found->second);

@@ -75,6 +75,10 @@ class Scheduler {
   /// biases).
   [[nodiscard]] bool add(NewSequence sequence);
 
+  /// add() for a sequence whose request was found to fit. Throws std::logic_error where it does
+  /// not.
+  void add_checked(NewSequence sequence);
+
   /// Ends a sequence from outside (a stop string was seen). Its tokens in flight are dropped when
   /// they arrive; unknown ids are ignored, since the sequence may have ended by itself.
   void stop(SequenceId id);
