@@ -3,6 +3,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "kernels/quantize.h"
+
 namespace headrace {
 namespace {
 
@@ -25,10 +27,11 @@ void require_view(const ConstTensorView& view, const ExpectedView& expected) {
        ", expected " + shape_text(expected.rows, expected.cols, expected.dtype));
 }
 
-void require_tree(const ReductionTree& tree, std::int64_t k, DType compute_dtype) {
+void require_matrix(const MatrixSpec& spec, DType compute_dtype) {
+  const ReductionTree& tree = spec.tree;
   if (tree.num_slices() < 1 || tree.bounds.size() != tree.merges.size() + 1 ||
-      tree.bounds.front() != 0 || tree.bounds.back() != k) {
-    fail("reduction tree: bounds have to run from 0 to k = " + std::to_string(k) +
+      tree.bounds.front() != 0 || tree.bounds.back() != spec.k) {
+    fail("reduction tree: bounds have to run from 0 to k = " + std::to_string(spec.k) +
          " with one entry of merges a slice");
   }
   int depth = 0;
@@ -40,6 +43,11 @@ void require_tree(const ReductionTree& tree, std::int64_t k, DType compute_dtype
     if (compute_dtype == DType::kBFloat16 && tree.bounds[i] % 2 != 0) {
       fail("reduction tree: bound " + std::to_string(tree.bounds[i]) +
            " is odd; bfloat16 products are taken in pairs of k");
+    }
+    const std::int32_t width = tree.bounds[i + 1] - tree.bounds[i];
+    if (spec.quantization == Quantization::kInt8 && width > kMaxInt8Slice) {
+      fail("reduction tree: slice " + std::to_string(s) + " has " + std::to_string(width) +
+           " columns; int8 sums take at most " + std::to_string(kMaxInt8Slice));
     }
     depth += 1 - tree.merges[i];
     if (depth < 1) fail("reduction tree: slice " + std::to_string(s) + " merges too often");

@@ -19,9 +19,9 @@ struct ExpectedView {
 /// Throws std::invalid_argument naming the view, what it is and what it has to be.
 void require_view(const ConstTensorView& view, const ExpectedView& expected);
 
-/// The tree covers [0, k) with ascending bounds, and for bfloat16 cuts only at even positions (a
-/// pair of k is one unit).
-void require_tree(const ReductionTree& tree, std::int64_t k, DType compute_dtype);
+/// The tree covers [0, k) with ascending bounds; for bfloat16 it cuts only at even positions (a
+/// pair of k is one unit), for int8 into slices of at most kMaxInt8Slice.
+void require_matrix(const MatrixSpec& spec, DType compute_dtype);
 
 /// Rows a matrix takes: inside [0, n), k columns.
 void require_rows_fit(const Matrix& matrix, std::int64_t first_row, const ConstTensorView& rows);

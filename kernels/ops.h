@@ -3,11 +3,11 @@
 // into chunks; the CPU backend gives the bits of the reference backend. Nothing here allocates once
 // the matrices are loaded and the workspace is reserved.
 //
-// Numbers: weights, matrix inputs and the KV cache have the compute type (float32 or bfloat16); the
-// hidden state, sums and logits are float32. A float32 value becomes bfloat16 by
-// round-to-nearest-even. Denormals count as zero while an operator runs (flush_denormals.h); exp
-// and log are numeric.h's; divisions and square roots are IEEE's; nothing is fused but what is
-// called a fused multiply-add here.
+// Numbers: weights that are not quantised, matrix inputs and the KV cache have the compute type
+// (float32 or bfloat16); the hidden state, sums and logits are float32. A float32 value becomes
+// bfloat16 by round-to-nearest-even. Denormals count as zero while an operator runs
+// (flush_denormals.h); exp and log are numeric.h's; divisions and square roots are IEEE's; nothing
+// is fused but what is called a fused multiply-add here.
 //
 // A chain over k is one fused multiply-add an element, ascending, from zero. In bfloat16 elements
 // go in pairs (2i, 2i + 1): within a pair the odd one first, each a float32 fused multiply-add, an
@@ -38,9 +38,23 @@ class Matrix {
   virtual std::size_t bytes() const = 0;
 
   /// Stores rows [first_row, first_row + rows.rows) from a float32, bfloat16 or float16 view
-  /// [rows, k], rounding to the compute type. Loading only; each row is stored once. Threads may
-  /// store different rows at once.
+  /// [rows, k], rounding to the compute type or quantising. Loading only; each row is stored once.
+  /// Threads may store different rows at once.
   virtual void set_rows(std::int64_t first_row, ConstTensorView rows) = 0;
+};
+
+/// How weights are kept. kNone: in the compute type. kInt8: as int8 with a scale for each row and
+/// reduction slice (quantize.h); inputs of a product are quantised alike, by their own row and
+/// slice, when it is taken. A slice is then the exact sum of the integers' products, made float32,
+/// times the input's scale, times the weight's; from there on it goes through the tree like any
+/// other. Embedding gives an integer times its scale.
+enum class Quantization : std::uint8_t { kNone, kInt8 };
+
+struct MatrixSpec {
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  ReductionTree tree;
+  Quantization quantization = Quantization::kNone;
 };
 
 /// How the heads of one attention layer lie beside each other, and what they see.
@@ -114,11 +128,10 @@ class Ops {
   /// float32 or bfloat16: the type of matrix inputs and of the KV cache.
   virtual DType compute_dtype() const = 0;
 
-  /// tree.k() must equal k; in bfloat16 every bound but the last has to be even. Only
-  /// matmul_partial() takes a matrix whose tree leaves several values. Throws
-  /// std::invalid_argument or std::bad_alloc.
-  virtual std::unique_ptr<Matrix> make_matrix(std::int64_t n, std::int64_t k,
-                                              ReductionTree tree) = 0;
+  /// The tree's k() must equal k; in bfloat16 every bound but the last has to be even, in int8 no
+  /// slice may be longer than kMaxInt8Slice. Only matmul_partial() takes a matrix whose tree leaves
+  /// several values. Throws std::invalid_argument or std::bad_alloc.
+  virtual std::unique_ptr<Matrix> make_matrix(MatrixSpec spec) = 0;
 
   /// Makes room for operators over up to max_rows rows and up to max_context positions. head_dim
   /// may be any even number up to 512. Throws std::invalid_argument.

@@ -44,7 +44,7 @@ class Loader {
   // Null for a matrix without rows.
   std::unique_ptr<Matrix> matrix(const LinearSource& source) {
     if (source.n() == 0) return nullptr;
-    std::unique_ptr<Matrix> matrix = ops_.make_matrix(source.n(), source.k(), source.tree);
+    std::unique_ptr<Matrix> matrix = ops_.make_matrix({source.n(), source.k(), source.tree});
     std::int64_t first_row = 0;
     for (const WeightSource& block : source.weight) {
       copy_rows(block, *matrix, first_row);

@@ -15,4 +15,8 @@ const KernelTable& choose_kernels(std::string_view isa, DType compute_dtype) {
   throw std::invalid_argument("isa '" + std::string(isa) + "': this CPU offers auto, portable");
 }
 
+const ProductKernels& choose_int8_kernels(std::string_view /*isa*/, DType compute_dtype) {
+  return portable_int8_kernels(compute_dtype);
+}
+
 }  // namespace headrace

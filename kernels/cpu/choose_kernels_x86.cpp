@@ -11,6 +11,7 @@ struct Features {
   bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                 __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+  bool avx512_vnni = avx512 && __builtin_cpu_supports("avx512vnni");
   bool avx512_bf16 = avx512 && __builtin_cpu_supports("avx512bf16");
 
   /// The instruction's rate differs: on Zen 4 it does twice the products of float32 multiply-adds;
@@ -32,6 +33,7 @@ std::string list_features() {
   add(features().avx2, "avx2");
   add(__builtin_cpu_supports("avx512f") != 0, "avx512f");
   add(features().avx512, "avx512");
+  add(features().avx512_vnni, "avx512_vnni");
   add(features().avx512_bf16, "avx512_bf16");
   return list.empty() ? "none" : list;
 }
@@ -63,6 +65,13 @@ const KernelTable& choose_kernels(std::string_view isa, DType compute_dtype) {
   if (f.avx512) offered += ", avx512";
   if (f.avx512_bf16) offered += ", avx512_bf16";
   throw std::invalid_argument("isa '" + std::string(isa) + "': this CPU offers " + offered);
+}
+
+const ProductKernels& choose_int8_kernels(std::string_view isa, DType compute_dtype) {
+  const Features& f = features();
+  if (isa == "portable" || !f.avx2) return portable_int8_kernels(compute_dtype);
+  if (isa == "avx2" || !f.avx512_vnni) return avx2_int8_kernels(compute_dtype);
+  return avx512_vnni_int8_kernels(compute_dtype);
 }
 
 }  // namespace headrace

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/buffer.h"
+#include "kernels/cpu/int8_matrix.h"
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/packed_matrix.h"
 #include "kernels/flush_denormals.h"
@@ -46,17 +47,27 @@ struct AttentionTile {
 
 class CpuOps final : public Ops {
  public:
-  CpuOps(DType compute_dtype, ThreadPool& pool, const KernelTable& kernels)
-      : dtype_(compute_dtype), pool_(pool), kernels_(kernels) {}
+  CpuOps(DType compute_dtype, ThreadPool& pool, std::string_view isa)
+      : dtype_(compute_dtype),
+        pool_(pool),
+        kernels_(choose_kernels(isa, compute_dtype)),
+        int8_products_(choose_int8_kernels(isa, compute_dtype)) {}
 
   DType compute_dtype() const override { return dtype_; }
 
-  std::unique_ptr<Matrix> make_matrix(std::int64_t n, std::int64_t k, ReductionTree tree) override {
-    require_tree(tree, k, dtype_);
-    auto matrix = std::make_unique<PackedMatrix>(n, tree, dtype_);
+  std::unique_ptr<Matrix> make_matrix(MatrixSpec spec) override {
+    require_matrix(spec, dtype_);
+    std::unique_ptr<PackedMatrix> matrix;
+    if (spec.quantization == Quantization::kInt8) {
+      matrix = std::make_unique<Int8Matrix>(spec);
+      const std::size_t scales = static_cast<std::size_t>(kPackedRows) * spec.tree.merges.size();
+      row_scales_.resize(std::max(row_scales_.size(), scales));
+    } else {
+      matrix = std::make_unique<ComputeMatrix>(spec, dtype_);
+    }
     const std::size_t packed_bytes = static_cast<std::size_t>(
-        kPackedRows * packed_row_dwords(matrix->steps(), kernels_.dwords_per_step) *
-        sizeof(std::uint32_t));
+        kPackedRows * packed_row_dwords(matrix->steps(), products(*matrix).dwords_per_step) *
+        static_cast<std::int64_t>(sizeof(std::uint32_t)));
     if (packed_bytes > packed_.bytes()) packed_ = Buffer(packed_bytes);
     return matrix;
   }
@@ -287,37 +298,49 @@ class CpuOps final : public Ops {
     for (std::int64_t row = 0; row < out.rows; row += kPackedRows) {
       const std::int64_t rows = std::min(kPackedRows, out.rows - row);
       pack(x, matrix, row, rows);
-      multiply_packed(matrix, {.packed = packed_rows(),
-                               .rows = rows,
-                               .weights = matrix.panels(),
-                               .steps = matrix.steps(),
-                               .n = matrix.n(),
-                               .segments = matrix.segments().data(),
-                               .num_segments = static_cast<int>(matrix.segments().size()),
-                               .out = out.f32() + row * out.cols,
-                               .value_stride = out.rows * out.cols,
-                               .bias = bias,
-                               .epilogue = epilogue});
+      GemmArgs args{.packed = packed_rows(),
+                    .rows = rows,
+                    .weights = matrix.panels(),
+                    .steps = matrix.steps(),
+                    .n = matrix.n(),
+                    .segments = matrix.segments().data(),
+                    .num_segments = static_cast<int>(matrix.segments().size()),
+                    .out = out.f32() + row * out.cols,
+                    .value_stride = out.rows * out.cols,
+                    .bias = bias,
+                    .epilogue = epilogue,
+                    .row_scales = row_scales_.data()};
+      matrix.describe_columns(args);
+      multiply_packed(matrix, args);
     }
+  }
+
+  const ProductKernels& products(const PackedMatrix& matrix) const {
+    return matrix.quantization() == Quantization::kInt8 ? int8_products_ : kernels_.products;
   }
 
   std::uint32_t* packed_rows() const { return reinterpret_cast<std::uint32_t*>(packed_.data()); }
 
   void pack(const ConstTensorView& x, const PackedMatrix& matrix, std::int64_t first_row,
             std::int64_t rows) {
-    const std::int64_t blocks = num_row_blocks(rows, kernels_.tile_rows);
-    const std::int64_t row_dwords = packed_row_dwords(matrix.steps(), kernels_.dwords_per_step);
+    const ProductKernels& kernels = products(matrix);
+    const std::int64_t blocks = num_row_blocks(rows, kernels.tile_rows);
+    const std::int64_t row_dwords = packed_row_dwords(matrix.steps(), kernels.dwords_per_step);
     const std::int64_t per_task =
-        std::max<std::int64_t>(1, kElementsPerTask / (kernels_.tile_rows * row_dwords));
+        std::max<std::int64_t>(1, kElementsPerTask / (kernels.tile_rows * row_dwords));
     run(ceil_div(blocks, per_task), [&](std::int64_t task) {
       for (std::int64_t b = task * per_task; b < std::min(blocks, (task + 1) * per_task); ++b) {
         const std::int64_t begin = b * rows / blocks;
-        kernels_.pack({.x = x.data,
-                       .k = x.cols,
-                       .steps = matrix.steps(),
-                       .first_row = first_row + begin,
-                       .num_rows = static_cast<int>((b + 1) * rows / blocks - begin),
-                       .packed = packed_rows() + begin * row_dwords});
+        kernels.pack({.x = x.data,
+                      .k = x.cols,
+                      .steps = matrix.steps(),
+                      .first_row = first_row + begin,
+                      .num_rows = static_cast<int>((b + 1) * rows / blocks - begin),
+                      .packed = packed_rows() + begin * row_dwords,
+                      .segments = matrix.segments().data(),
+                      .num_segments = static_cast<int>(matrix.segments().size()),
+                      .row_scales = row_scales_.data() + begin,
+                      .scale_stride = rows});
       }
     });
   }
@@ -326,6 +349,7 @@ class CpuOps final : public Ops {
   // another process for a while holds up one group, not half of the product.
   void multiply_packed(const PackedMatrix& matrix, const GemmArgs& whole) {
     constexpr std::int64_t kGroupPanels = 4;  // the widest tile
+    const ProductKernels& kernels = products(matrix);
     const std::int64_t panels = matrix.num_panels();
     const std::int64_t products = kPanelColumns * matrix.k() * whole.rows;  // of one panel
     const std::int64_t worth = ceil_div(kProductsPerTask, std::max<std::int64_t>(1, products));
@@ -336,7 +360,7 @@ class CpuOps final : public Ops {
       GemmArgs part = whole;
       part.panel_begin = task * per_task;
       part.panel_end = std::min(panels, (task + 1) * per_task);
-      kernels_.gemm(part);
+      kernels.gemm(part);
     });
   }
 
@@ -390,7 +414,9 @@ class CpuOps final : public Ops {
   DType dtype_;
   ThreadPool& pool_;
   const KernelTable& kernels_;
+  const ProductKernels& int8_products_;
   Buffer packed_;                     // rows of the product in progress, as the kernels read them
+  std::vector<float> row_scales_;     // the same rows' scales, where they are quantised
   std::vector<AttentionTile> tiles_;  // of the attention in progress
 };
 
@@ -401,7 +427,7 @@ std::unique_ptr<Ops> make_cpu_ops(DType compute_dtype, ThreadPool& pool, std::st
     throw std::invalid_argument(
         "compute type float16 is not offered on the CPU: float32, bfloat16");
   }
-  return std::make_unique<CpuOps>(compute_dtype, pool, choose_kernels(isa, compute_dtype));
+  return std::make_unique<CpuOps>(compute_dtype, pool, isa);
 }
 
 }  // namespace headrace

@@ -29,16 +29,24 @@ struct Segment {
   std::int32_t begin = 0;
   std::int32_t end = 0;
   std::int32_t merges = 0;
+  std::int32_t first_element = 0;  // of a row, in the first step; the others follow
+  std::int32_t num_elements = 0;   // what is missing to whole steps counts as zero
 };
 
 /// Rows [first_row, first_row + num_rows) of x, to be rearranged into one packed block.
 struct PackArgs {
   const std::byte* x = nullptr;  // [rows, k] in the compute type
   std::int64_t k = 0;
-  std::int64_t steps = 0;  // dword steps: ceil(k / elements per dword)
+  std::int64_t steps = 0;  // dword steps of a row
   std::int64_t first_row = 0;
   int num_rows = 0;
   std::uint32_t* packed = nullptr;  // [runs, num_rows, kPackedRunDwords]
+  // Where rows are quantised: the slices, and where their scales go: the block's rows of slice s
+  // from row_scales + s * scale_stride on.
+  const Segment* segments = nullptr;
+  int num_segments = 0;
+  float* row_scales = nullptr;
+  std::int64_t scale_stride = 0;
 };
 
 enum class Epilogue { kStore, kAddTo };
@@ -59,6 +67,20 @@ struct GemmArgs {
   std::int64_t value_stride = 0;
   const float* bias = nullptr;  // [n] or null
   Epilogue epilogue = Epilogue::kStore;
+  // Of quantised weights, by slice: the packed rows' scales [rows]; the columns' scales and -128
+  // times the sum of their integers [panels * 16].
+  const float* row_scales = nullptr;
+  const float* column_scales = nullptr;
+  const std::int32_t* column_offsets = nullptr;
+  std::int64_t column_stride = 0;
+};
+
+/// How the products with one kind of weights are taken.
+struct ProductKernels {
+  int tile_rows = 0;        // rows of a full register tile
+  int dwords_per_step = 0;  // of a packed row: 2 where operands are expanded
+  void (*pack)(const PackArgs&) = nullptr;
+  void (*gemm)(const GemmArgs&) = nullptr;
 };
 
 struct NormArgs {
@@ -124,11 +146,8 @@ struct AttentionArgs {
 /// The kernels of one instruction set for one compute type.
 struct KernelTable {
   std::string_view isa;
-  int tile_rows = 0;        // rows of a full register tile
-  int group = 0;            // elements of K in a dword: 1 float32, 2 bfloat16
-  int dwords_per_step = 0;  // of a packed row: 2 where bfloat16 pairs are expanded to float32
-  void (*pack)(const PackArgs&) = nullptr;
-  void (*gemm)(const GemmArgs&) = nullptr;
+  int tile_rows = 0;        // rows of a full register tile, of attention too
+  ProductKernels products;  // with weights of the compute type
   void (*norm)(const NormArgs&) = nullptr;
   /// Elements [begin, end) of x, in the compute type.
   void (*convert)(const float* x, std::byte* out, std::int64_t begin, std::int64_t end) = nullptr;
@@ -142,6 +161,16 @@ struct KernelTable {
   RowStatistics (*row_statistics)(const float* row, std::int64_t cols) = nullptr;
 };
 
+/// Elements of K that share a dword of weights.
+constexpr int elements_per_dword(Quantization quantization, DType compute_dtype) {
+  if (quantization == Quantization::kInt8) return 4;
+  return compute_dtype == DType::kBFloat16 ? 2 : 1;
+}
+
+/// Slices of int8 are filled up to multiples of this many elements, so that a register of inputs
+/// falls into one cache line of packed rows.
+inline constexpr int kInt8SliceMultiple = 16;
+
 /// A matrix of `rows` rows is worked on in this many near-equal blocks; block b holds rows
 /// [b * rows / blocks, (b + 1) * rows / blocks).
 constexpr std::int64_t num_row_blocks(std::int64_t rows, std::int64_t tile_rows) {
@@ -151,9 +180,17 @@ constexpr std::int64_t num_row_blocks(std::int64_t rows, std::int64_t tile_rows)
 /// The table for "auto" or a name; throws std::invalid_argument naming what this CPU offers.
 const KernelTable& choose_kernels(std::string_view isa, DType compute_dtype);
 
+/// Products of inputs in the compute type with int8 weights, for the same names. All give the same
+/// bits.
+const ProductKernels& choose_int8_kernels(std::string_view isa, DType compute_dtype);
+
 const KernelTable& portable_kernels(DType compute_dtype);
 const KernelTable& avx2_kernels(DType compute_dtype);
 const KernelTable& avx512_kernels(DType compute_dtype);
 const KernelTable& avx512_bf16_kernels();  // bfloat16 only; for float32 there is nothing to gain
+
+const ProductKernels& portable_int8_kernels(DType compute_dtype);
+const ProductKernels& avx2_int8_kernels(DType compute_dtype);
+const ProductKernels& avx512_vnni_int8_kernels(DType compute_dtype);
 
 }  // namespace headrace

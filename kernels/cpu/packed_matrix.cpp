@@ -12,13 +12,19 @@
 namespace headrace {
 namespace {
 
-std::vector<Segment> make_segments(const ReductionTree& tree, int group) {
+std::vector<Segment> make_segments(const ReductionTree& tree, int group, int slice_multiple) {
   std::vector<Segment> segments;
   int depth = 0;
+  std::int32_t begin = 0;
   for (std::size_t s = 0; s < tree.merges.size(); ++s) {
-    // Only the last bound may be odd where two elements share a dword.
-    segments.push_back(
-        {tree.bounds[s] / group, (tree.bounds[s + 1] + group - 1) / group, tree.merges[s]});
+    const std::int32_t elements = tree.bounds[s + 1] - tree.bounds[s];
+    const std::int32_t padded = (elements + slice_multiple - 1) / slice_multiple * slice_multiple;
+    segments.push_back({.begin = begin,
+                        .end = begin + padded / group,
+                        .merges = tree.merges[s],
+                        .first_element = tree.bounds[s],
+                        .num_elements = elements});
+    begin = segments.back().end;
     if (depth >= kMaxTreeDepth) {
       throw std::invalid_argument("reduction tree: more than " + std::to_string(kMaxTreeDepth) +
                                   " sums wait for each other; a balanced tree needs fewer");
@@ -30,13 +36,12 @@ std::vector<Segment> make_segments(const ReductionTree& tree, int group) {
 
 }  // namespace
 
-PackedMatrix::PackedMatrix(std::int64_t n, const ReductionTree& tree, DType compute_dtype)
-    : n_(n),
-      k_(tree.k()),
-      num_values_(tree.num_values()),
-      group_(compute_dtype == DType::kBFloat16 ? 2 : 1),
-      steps_((k_ + group_ - 1) / group_),
-      segments_(make_segments(tree, group_)),
+PackedMatrix::PackedMatrix(const MatrixSpec& spec, int group, int slice_multiple)
+    : n_(spec.n),
+      k_(spec.k),
+      num_values_(spec.tree.num_values()),
+      segments_(make_segments(spec.tree, group, slice_multiple)),
+      steps_(segments_.back().end),
       panels_(static_cast<std::size_t>(num_panels() * steps_ * kPanelColumns) *
               sizeof(std::uint32_t)) {}
 
@@ -45,33 +50,40 @@ std::uint32_t* PackedMatrix::column(std::int64_t i) const {
          i / kPanelColumns * steps_ * kPanelColumns + i % kPanelColumns;
 }
 
-void PackedMatrix::set_rows(std::int64_t first_row, ConstTensorView rows) {
+// In bfloat16 only the last bound of a tree may be odd: the steps of slices follow each other
+// without a gap, and element i is in dword i / group.
+ComputeMatrix::ComputeMatrix(const MatrixSpec& spec, DType compute_dtype)
+    : PackedMatrix(spec, elements_per_dword(Quantization::kNone, compute_dtype),
+                   elements_per_dword(Quantization::kNone, compute_dtype)),
+      group_(elements_per_dword(Quantization::kNone, compute_dtype)) {}
+
+void ComputeMatrix::set_rows(std::int64_t first_row, ConstTensorView rows) {
   require_rows_fit(*this, first_row, rows);
   for (std::int64_t r = 0; r < rows.rows; ++r) {
     std::uint32_t* out = column(first_row + r);
-    const std::int64_t row = r * k_;
+    const std::int64_t row = r * k();
     if (group_ == 1) {
-      for (std::int64_t i = 0; i < k_; ++i) {
+      for (std::int64_t i = 0; i < k(); ++i) {
         out[i * kPanelColumns] = std::bit_cast<std::uint32_t>(read_element(rows, row + i));
       }
       continue;
     }
-    for (std::int64_t i = 0; i < k_; i += 2) {
+    for (std::int64_t i = 0; i < k(); i += 2) {
       const std::uint32_t even = float_to_bf16(read_element(rows, row + i));
-      const std::uint32_t odd = i + 1 < k_ ? float_to_bf16(read_element(rows, row + i + 1)) : 0;
+      const std::uint32_t odd = i + 1 < k() ? float_to_bf16(read_element(rows, row + i + 1)) : 0;
       out[i / 2 * kPanelColumns] = odd << 16 | even;
     }
   }
 }
 
-void PackedMatrix::copy_row(float* out, std::int64_t i) const {
+void ComputeMatrix::copy_row(float* out, std::int64_t i) const {
   const std::uint32_t* source = column(i);
-  for (std::int64_t k = 0; k < k_; ++k) {
-    const std::uint32_t dword = source[k / group_ * kPanelColumns];
+  for (std::int64_t c = 0; c < k(); ++c) {
+    const std::uint32_t dword = source[c / group_ * kPanelColumns];
     if (group_ == 1) {
-      out[k] = std::bit_cast<float>(dword);
+      out[c] = std::bit_cast<float>(dword);
     } else {
-      out[k] = std::bit_cast<float>(k % 2 == 0 ? dword << 16 : dword & 0xFFFF0000U);
+      out[c] = std::bit_cast<float>(c % 2 == 0 ? dword << 16 : dword & 0xFFFF0000U);
     }
   }
 }

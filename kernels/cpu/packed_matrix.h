@@ -1,7 +1,6 @@
-// Weights of the CPU backend: panels of sixteen columns, [ceil(n / 16)][ceil(k / group)][16]
-// dwords, a dword holding `group` consecutive k of one column. One panel row is one 512-bit
-// register, and the same bytes serve every instruction set. Missing columns and the missing half of
-// an odd k are zero.
+// Weights of the CPU backend: panels of sixteen columns, [ceil(n / 16)][steps][16] dwords, a dword
+// holding consecutive k of one column. One panel row is one 512-bit register, and the same bytes
+// serve every instruction set. What is missing to whole panels and steps is zero.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +12,17 @@
 
 namespace headrace {
 
-class PackedMatrix final : public Matrix {
+class PackedMatrix : public Matrix {
  public:
-  PackedMatrix(std::int64_t n, const ReductionTree& tree, DType compute_dtype);
-
   std::int64_t n() const override { return n_; }
   std::int64_t k() const override { return k_; }
   int num_values() const override { return num_values_; }
   std::size_t bytes() const override { return panels_.bytes(); }
-  void set_rows(std::int64_t first_row, ConstTensorView rows) override;
+
+  virtual Quantization quantization() const = 0;
 
   /// Writes row i, exact, as float32 [k].
-  void copy_row(float* out, std::int64_t i) const;
+  virtual void copy_row(float* out, std::int64_t i) const = 0;
 
   std::int64_t num_panels() const { return (n_ + kPanelColumns - 1) / kPanelColumns; }
   std::int64_t steps() const { return steps_; }
@@ -33,16 +31,37 @@ class PackedMatrix final : public Matrix {
   }
   const std::vector<Segment>& segments() const { return segments_; }
 
- private:
+  /// Scales and offsets of the columns, where there are any.
+  virtual void describe_columns(GemmArgs& args) const = 0;
+
+ protected:
+  /// Slices take whole multiples of `slice_multiple` elements, `group` of them a dword.
+  PackedMatrix(const MatrixSpec& spec, int group, int slice_multiple);
+
+  /// The first step of row i; the others are kPanelColumns dwords apart.
   std::uint32_t* column(std::int64_t i) const;
 
+ private:
   std::int64_t n_;
   std::int64_t k_;
   int num_values_;
-  int group_;
-  std::int64_t steps_;
   std::vector<Segment> segments_;
+  std::int64_t steps_;
   Buffer panels_;
+};
+
+/// Weights in the compute type: one float32 a dword, or two bfloat16.
+class ComputeMatrix final : public PackedMatrix {
+ public:
+  ComputeMatrix(const MatrixSpec& spec, DType compute_dtype);
+
+  Quantization quantization() const override { return Quantization::kNone; }
+  void set_rows(std::int64_t first_row, ConstTensorView rows) override;
+  void copy_row(float* out, std::int64_t i) const override;
+  void describe_columns(GemmArgs& /*args*/) const override {}
+
+ private:
+  int group_;
 };
 
 }  // namespace headrace

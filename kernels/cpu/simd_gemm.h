@@ -25,18 +25,30 @@ struct GemmTile {
   const std::uint32_t* next_lines;  // kNextPanels: one line a step from here
 };
 
-template <class F, int MR, int NV, Prefetch P>
-[[gnu::always_inline]] inline void add_steps(Accumulators<typename F::Lanes, MR, NV>& acc,
-                                             const GemmTile& tile,
+// The panels of a tile.
+template <int NV>
+struct PanelPointers {
+  explicit PanelPointers(const GemmTile& tile) {
+    for (int v = 0; v < NV; ++v) {
+      at[v] = tile.gemm->weights + (tile.first_panel + v) * tile.gemm->steps * kPanelColumns;
+    }
+  }
+
+  const std::uint32_t* at[NV];
+};
+
+// Sums is what format F's step() adds to, for MR rows and NV panels.
+template <class F, int MR, int NV, Prefetch P, class Sums>
+[[gnu::always_inline]] inline void add_steps(Sums& acc, const GemmTile& tile,
                                              const std::uint32_t* const (&w)[NV],
-                                             std::int64_t begin, std::int64_t end,
-                                             std::int64_t prefetch_ahead) {
+                                             const Segment& steps, std::int64_t prefetch_ahead) {
   using Rows = PackedRows<F>;
   constexpr std::int64_t kRunSteps = kRunDwords / F::kDwordsPerStep;
-  for (std::int64_t step = begin; step < end;) {
+  for (std::int64_t step = steps.begin; step < steps.end;) {
     const std::int64_t run = step / kRunSteps;
     const std::uint32_t* a = tile.rows + run * MR * kRunDwords + step % kRunSteps * Rows::kStep;
-    const std::int64_t run_end = (run + 1) * kRunSteps < end ? (run + 1) * kRunSteps : end;
+    const std::int64_t run_end =
+        (run + 1) * kRunSteps < steps.end ? (run + 1) * kRunSteps : steps.end;
     for (; step < run_end; ++step, a += Rows::kStep) {
       const std::int64_t at = step * kPanelColumns;
       if constexpr (P == Prefetch::kNextPanels) {
@@ -50,13 +62,12 @@ template <class F, int MR, int NV, Prefetch P>
   }
 }
 
-template <class F, int MR, int NV, Prefetch P>
-[[gnu::always_inline]] inline void add_segment(Accumulators<typename F::Lanes, MR, NV>& acc,
-                                               const GemmTile& tile,
+template <class F, int MR, int NV, Prefetch P, class Sums>
+[[gnu::always_inline]] inline void add_segment(Sums& acc, const GemmTile& tile,
                                                const std::uint32_t* const (&w)[NV],
                                                const Segment& segment) {
   if constexpr (P == Prefetch::kNextPanels) {
-    add_steps<F, MR, NV, P>(acc, tile, w, segment.begin, segment.end, 0);
+    add_steps<F, MR, NV, P>(acc, tile, w, segment, 0);
     return;
   }
   // The last steps of a panel look ahead into the panel NV further on: the one this loop reads
@@ -67,14 +78,14 @@ template <class F, int MR, int NV, Prefetch P>
   if (turn > segment.end) turn = segment.end;
   const std::int64_t ahead = kPrefetchSteps * kPanelColumns;
   const std::int64_t next = ((NV - 1) * steps) * kPanelColumns + ahead;
-  add_steps<F, MR, NV, P>(acc, tile, w, segment.begin, turn, ahead);
-  add_steps<F, MR, NV, P>(acc, tile, w, turn, segment.end, next);
+  const auto middle = static_cast<std::int32_t>(turn);
+  add_steps<F, MR, NV, P>(acc, tile, w, {.begin = segment.begin, .end = middle}, ahead);
+  add_steps<F, MR, NV, P>(acc, tile, w, {.begin = middle, .end = segment.end}, next);
 }
 
-template <class F, int MR, int NV>
-[[gnu::always_inline]] inline void finish(const Accumulators<typename F::Lanes, MR, NV>& acc,
-                                          const GemmTile& tile, int value_index) {
-  using L = typename F::Lanes;
+template <class L, int MR, int NV>
+[[gnu::always_inline]] inline void finish(const Accumulators<L, MR, NV>& acc, const GemmTile& tile,
+                                          int value_index) {
   const GemmArgs& g = *tile.gemm;
 #pragma GCC unroll 4
   for (int v = 0; v < NV; ++v) {
@@ -96,33 +107,52 @@ template <class F, int MR, int NV>
   }
 }
 
-template <class F, int MR, int NV, Prefetch P>
-void gemm_tile(const GemmTile& tile) {
-  using L = typename F::Lanes;
-  const GemmArgs& g = *tile.gemm;
-  const std::uint32_t* w[NV];
-  for (int v = 0; v < NV; ++v) {
-    w[v] = g.weights + (tile.first_panel + v) * g.steps * kPanelColumns;
-  }
-  Accumulators<L, MR, NV> acc;
-  Accumulators<L, MR, NV> stack[kMaxTreeDepth];
+// Finished slices that wait for others.
+template <class L, int MR, int NV>
+struct TileStack {
+  Accumulators<L, MR, NV> tiles[kMaxTreeDepth];
   int depth = 0;
-  for (int s = 0; s < g.num_segments; ++s) {
-    acc.clear();
-    add_segment<F, MR, NV, P>(acc, tile, w, g.segments[s]);
-    for (int merge = 0; merge < g.segments[s].merges; ++merge) {
+
+  [[gnu::always_inline]] void push(const Accumulators<L, MR, NV>& acc) { tiles[depth++] = acc; }
+  // acc = the last one + acc, so many times.
+  [[gnu::always_inline]] void merge(Accumulators<L, MR, NV>& acc, int merges) {
+    for (int merge = 0; merge < merges; ++merge) {
       --depth;
 #pragma GCC unroll 16
       for (int m = 0; m < MR; ++m) {
 #pragma GCC unroll 4
-        for (int v = 0; v < NV; ++v) acc.at[m][v] = L::add(stack[depth].at[m][v], acc.at[m][v]);
+        for (int v = 0; v < NV; ++v) {
+          acc.at[m][v] = L::add(tiles[depth].at[m][v], acc.at[m][v]);
+        }
       }
     }
-    if (s + 1 < g.num_segments) stack[depth++] = acc;
   }
-  for (int value = 0; value < depth; ++value) finish<F, MR, NV>(stack[value], tile, value);
-  finish<F, MR, NV>(acc, tile, depth);
+};
+
+template <class L, int MR, int NV>
+[[gnu::always_inline]] inline void finish_values(const TileStack<L, MR, NV>& stack,
+                                                 const Accumulators<L, MR, NV>& last,
+                                                 const GemmTile& tile) {
+  for (int value = 0; value < stack.depth; ++value) finish(stack.tiles[value], tile, value);
+  finish(last, tile, stack.depth);
 }
+
+template <class F, int MR, int NV, Prefetch P>
+struct FloatTile {
+  static void run(const GemmTile& tile) {
+    const GemmArgs& g = *tile.gemm;
+    const PanelPointers<NV> panels(tile);
+    Accumulators<typename F::Lanes, MR, NV> acc;
+    TileStack<typename F::Lanes, MR, NV> stack;
+    for (int s = 0; s < g.num_segments; ++s) {
+      acc.clear();
+      add_segment<F, MR, NV, P>(acc, tile, panels.at, g.segments[s]);
+      stack.merge(acc, g.segments[s].merges);
+      if (s + 1 < g.num_segments) stack.push(acc);
+    }
+    finish_values(stack, acc, tile);
+  }
+};
 
 // Panels a tile of that many rows takes side by side, as registers allow: few rows need more
 // columns to have enough independent chains in flight.
@@ -131,34 +161,31 @@ constexpr int panels_for(std::int64_t rows) {
   return rows <= L::tile_rows(4) ? 4 : rows <= L::tile_rows(2) ? 2 : 1;
 }
 
-// Tile functions by number of rows, [1, kTileRows]; null for more than L::tile_rows.
+// Tile functions by number of rows, [1, kTileRows]; null for more than L::tile_rows. Tile is
+// FloatTile or its like: what a format's tiles do.
 using TileFunction = void (*)(const GemmTile&);
-template <class F, int NV, Prefetch P>
+template <class F, template <class, int, int, Prefetch> class Tile, int NV, Prefetch P>
 struct GemmTiles {
   TileFunction by_rows[F::Lanes::kTileRows + 1];
+
+  constexpr GemmTiles() : by_rows{} { fill<1>(); }
+
+ private:
+  template <int MR>
+  constexpr void fill() {
+    using L = typename F::Lanes;
+    if constexpr (MR <= L::kTileRows) {
+      if constexpr (MR <= L::tile_rows(NV)) by_rows[MR] = Tile<F, MR, NV, P>::run;
+      fill<MR + 1>();
+    }
+  }
 };
 
-template <class F, int NV, Prefetch P, int MR>
-constexpr void fill_gemm_tiles(GemmTiles<F, NV, P>& tiles) {
-  using L = typename F::Lanes;
-  if constexpr (MR <= L::kTileRows) {
-    if constexpr (MR <= L::tile_rows(NV)) tiles.by_rows[MR] = gemm_tile<F, MR, NV, P>;
-    fill_gemm_tiles<F, NV, P, MR + 1>(tiles);
-  }
-}
-
-template <class F, int NV, Prefetch P>
-constexpr GemmTiles<F, NV, P> make_gemm_tiles() {
-  GemmTiles<F, NV, P> tiles{};
-  fill_gemm_tiles<F, NV, P, 1>(tiles);
-  return tiles;
-}
-
-template <class F, int NV, Prefetch P>
-inline constexpr GemmTiles<F, NV, P> kGemmTiles = make_gemm_tiles<F, NV, P>();
+template <class F, template <class, int, int, Prefetch> class Tile, int NV, Prefetch P>
+inline constexpr GemmTiles<F, Tile, NV, P> kGemmTiles{};
 
 // All row blocks over NV panels.
-template <class F, int NV, Prefetch P>
+template <class F, template <class, int, int, Prefetch> class Tile, int NV, Prefetch P>
 void gemm_panels(const GemmArgs& g, std::int64_t panel, std::int64_t num_blocks) {
   const std::uint32_t* const own = g.weights + panel * g.steps * kPanelColumns;
   const std::uint32_t* const next = own + NV * g.steps * kPanelColumns;
@@ -173,20 +200,20 @@ void gemm_panels(const GemmArgs& g, std::int64_t panel, std::int64_t num_blocks)
         // Later blocks fetch what is in the cache already.
         .next_lines = b < NV ? next + b * g.steps * kPanelColumns : own,
     };
-    kGemmTiles<F, NV, P>.by_rows[end - begin](tile);
+    kGemmTiles<F, Tile, NV, P>.by_rows[end - begin](tile);
   }
 }
 
-template <class F, int NV>
+template <class F, template <class, int, int, Prefetch> class Tile, int NV>
 void gemm_panels(const GemmArgs& g, std::int64_t panel, std::int64_t num_blocks) {
   if (num_blocks == 1) {
-    gemm_panels<F, NV, Prefetch::kOwnPanels>(g, panel, num_blocks);
+    gemm_panels<F, Tile, NV, Prefetch::kOwnPanels>(g, panel, num_blocks);
   } else {
-    gemm_panels<F, NV, Prefetch::kNextPanels>(g, panel, num_blocks);
+    gemm_panels<F, Tile, NV, Prefetch::kNextPanels>(g, panel, num_blocks);
   }
 }
 
-template <class F>
+template <class F, template <class, int, int, Prefetch> class Tile>
 void gemm(const GemmArgs& g) {
   using L = typename F::Lanes;
   const std::int64_t num_blocks = num_row_blocks(g.rows, L::kTileRows);
@@ -194,16 +221,21 @@ void gemm(const GemmArgs& g) {
   for (std::int64_t panel = g.panel_begin; panel < g.panel_end;) {
     const std::int64_t left = g.panel_end - panel;
     if (width >= 4 && left >= 4) {
-      gemm_panels<F, 4>(g, panel, num_blocks);
+      gemm_panels<F, Tile, 4>(g, panel, num_blocks);
       panel += 4;
     } else if (width >= 2 && left >= 2) {
-      gemm_panels<F, 2>(g, panel, num_blocks);
+      gemm_panels<F, Tile, 2>(g, panel, num_blocks);
       panel += 2;
     } else {
-      gemm_panels<F, 1>(g, panel, num_blocks);
+      gemm_panels<F, Tile, 1>(g, panel, num_blocks);
       panel += 1;
     }
   }
+}
+
+template <class F>
+void float_gemm(const GemmArgs& g) {
+  gemm<F, FloatTile>(g);
 }
 
 template <class F>

@@ -1,17 +1,19 @@
 #include "kernels/reference/reference_matrix.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "kernels/op_checks.h"
 #include "kernels/read_element.h"
+#include "kernels/reference/reference_math.h"
 
 namespace headrace {
 
-ReferenceMatrix::ReferenceMatrix(std::int64_t n, std::int64_t k, ReductionTree tree,
-                                 DType compute_dtype)
-    : n_(n), tree_(std::move(tree)), dtype_(compute_dtype) {
-  require_tree(tree_, k, compute_dtype);
-  weights_.resize(static_cast<std::size_t>(n * k));
+ReferenceMatrix::ReferenceMatrix(MatrixSpec spec, DType compute_dtype)
+    : spec_(std::move(spec)), dtype_(compute_dtype) {
+  require_matrix(spec_, compute_dtype);
+  weights_.resize(static_cast<std::size_t>(n() * k()));
+  if (quantized()) scales_.resize(static_cast<std::size_t>(n() * tree().num_slices()));
 }
 
 void ReferenceMatrix::set_rows(std::int64_t first_row, ConstTensorView rows) {
@@ -19,7 +21,22 @@ void ReferenceMatrix::set_rows(std::int64_t first_row, ConstTensorView rows) {
   float* out = weights_.data() + first_row * k();
   for (std::int64_t i = 0; i < rows.rows * rows.cols; ++i) {
     const float value = read_element(rows, i);
-    out[i] = dtype_ == DType::kBFloat16 ? round_to_bf16(value) : value;
+    out[i] = dtype_ == DType::kBFloat16 && !quantized() ? round_to_bf16(value) : value;
+  }
+  if (!quantized()) return;
+  for (std::int64_t r = first_row; r < first_row + rows.rows; ++r) {
+    quantize_row(weights_.data() + r * k(), tree(), scales_.data() + r * tree().num_slices());
+  }
+}
+
+void ReferenceMatrix::copy_row(float* out, std::int64_t i) const {
+  std::copy_n(row(i), k(), out);
+  if (!quantized()) return;
+  for (int s = 0; s < tree().num_slices(); ++s) {
+    const auto slice = static_cast<std::size_t>(s);
+    for (std::int32_t c = tree().bounds[slice]; c < tree().bounds[slice + 1]; ++c) {
+      out[c] *= scales(i)[s];
+    }
   }
 }
 

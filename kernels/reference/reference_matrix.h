@@ -1,4 +1,5 @@
-// Weights of the reference backend: row-major, rounded to the compute type and held as float32.
+// Weights of the reference backend, row-major and held as float32: rounded to the compute type, or
+// integers of int8 beside their scales.
 #pragma once
 
 #include <cstdint>
@@ -10,22 +11,28 @@ namespace headrace {
 
 class ReferenceMatrix final : public Matrix {
  public:
-  ReferenceMatrix(std::int64_t n, std::int64_t k, ReductionTree tree, DType compute_dtype);
+  ReferenceMatrix(MatrixSpec spec, DType compute_dtype);
 
-  std::int64_t n() const override { return n_; }
-  std::int64_t k() const override { return tree_.k(); }
-  int num_values() const override { return tree_.num_values(); }
-  std::size_t bytes() const override { return weights_.size() * sizeof(float); }
+  std::int64_t n() const override { return spec_.n; }
+  std::int64_t k() const override { return spec_.k; }
+  int num_values() const override { return spec_.tree.num_values(); }
+  std::size_t bytes() const override { return (weights_.size() + scales_.size()) * sizeof(float); }
   void set_rows(std::int64_t first_row, ConstTensorView rows) override;
 
-  const ReductionTree& tree() const { return tree_; }
+  const ReductionTree& tree() const { return spec_.tree; }
+  bool quantized() const { return spec_.quantization != Quantization::kNone; }
   const float* row(std::int64_t i) const { return weights_.data() + i * k(); }
+  /// One a slice; only of a quantised matrix.
+  const float* scales(std::int64_t i) const { return scales_.data() + i * tree().num_slices(); }
+
+  /// Writes row i as float32 [k], scales multiplied in.
+  void copy_row(float* out, std::int64_t i) const;
 
  private:
-  std::int64_t n_;
-  ReductionTree tree_;
+  MatrixSpec spec_;
   DType dtype_;
   std::vector<float> weights_;  // [n, k]
+  std::vector<float> scales_;   // [n, slices]; empty unless quantised
 };
 
 }  // namespace headrace

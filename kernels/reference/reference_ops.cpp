@@ -85,8 +85,8 @@ class ReferenceOps final : public Ops {
 
   DType compute_dtype() const override { return dtype_; }
 
-  std::unique_ptr<Matrix> make_matrix(std::int64_t n, std::int64_t k, ReductionTree tree) override {
-    return std::make_unique<ReferenceMatrix>(n, k, std::move(tree), dtype_);
+  std::unique_ptr<Matrix> make_matrix(MatrixSpec spec) override {
+    return std::make_unique<ReferenceMatrix>(std::move(spec), dtype_);
   }
 
   void reserve(int /*max_rows*/, int /*max_context*/, const AttentionShape& shape) override {
@@ -94,12 +94,12 @@ class ReferenceOps final : public Ops {
   }
 
   void embed(TensorView out, const Matrix& table, std::span<const std::int32_t> ids) override {
+    const FlushDenormals guard;
     require_view(out, {.name = "embed: out", .rows = std::ssize(ids), .cols = table.k()});
     require_ids(ids, table.n());
     const auto& weights = dynamic_cast<const ReferenceMatrix&>(table);
     for (std::size_t r = 0; r < ids.size(); ++r) {
-      std::copy_n(weights.row(ids[r]), table.k(),
-                  out.f32() + static_cast<std::int64_t>(r) * out.cols);
+      weights.copy_row(out.f32() + static_cast<std::int64_t>(r) * out.cols, ids[r]);
     }
   }
 
@@ -300,11 +300,16 @@ class ReferenceOps final : public Ops {
     require_view(x, {"matmul: x", out.rows, w.k(), dtype_});
     require_view(out, {.name = "matmul: out", .rows = out.rows, .cols = w.n()});
     const auto& weights = dynamic_cast<const ReferenceMatrix&>(w);
+    const ReductionTree& tree = weights.tree();
+    std::vector<float> scales(tree.merges.size());
     for (std::int64_t r = 0; r < out.rows; ++r) {
-      const std::vector<float> row = read_row(x, r);
+      std::vector<float> row = read_row(x, r);
+      if (weights.quantized()) quantize_row(row.data(), tree, scales.data());
       for (std::int64_t c = 0; c < out.cols; ++c) {
         const std::vector<float> values =
-            inner_product(row.data(), weights.row(c), weights.tree(), dtype_);
+            weights.quantized() ? quantized_inner_product({row.data(), scales.data()},
+                                                          {weights.row(c), weights.scales(c)}, tree)
+                                : inner_product(row.data(), weights.row(c), tree, dtype_);
         for (int i = 0; i < w.num_values(); ++i) {
           finish(out.f32()[r * out.cols + c], values[static_cast<std::size_t>(i)], c, i);
         }

@@ -25,8 +25,9 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// What one core can do in this type right now.
-double measure_peak(DType dtype) {
+// What one core can do with these types right now.
+double measure_peak(DType dtype, Quantization weights) {
+  if (weights == Quantization::kInt8) return measure_int8_dot_peak();
   const double fma = measure_fma_peak();
   return dtype == DType::kBFloat16 ? std::max(fma, measure_bf16_dot_peak()) : fma;
 }
@@ -83,7 +84,7 @@ ReductionTree equal_slices(std::int64_t k, int slices) {
 
 // Products of one shape over enough copies of the weights that they come from memory, as in a
 // model.
-void bench_product(Ops& ops, const ProductShape& shape, int threads) {
+void bench_product(Ops& ops, Quantization weights, const ProductShape& shape, int threads) {
   const std::size_t weight_bytes =
       static_cast<std::size_t>(shape.k * shape.n) * dtype_bytes(ops.compute_dtype());
   const auto copies = std::clamp<std::size_t>((std::size_t{80} << 20) / weight_bytes, 1, 40);
@@ -91,7 +92,8 @@ void bench_product(Ops& ops, const ProductShape& shape, int threads) {
   fill(source, ops.compute_dtype());
   std::vector<std::unique_ptr<Matrix>> matrices;
   for (std::size_t i = 0; i < copies; ++i) {
-    matrices.push_back(ops.make_matrix(shape.n, shape.k, equal_slices(shape.k, shape.slices)));
+    matrices.push_back(
+        ops.make_matrix({shape.n, shape.k, equal_slices(shape.k, shape.slices), weights}));
     matrices.back()->set_rows(0, {source.data(), shape.n, shape.k, ops.compute_dtype()});
   }
   const Buffer x(static_cast<std::size_t>(512 * shape.k) * dtype_bytes(ops.compute_dtype()));
@@ -99,7 +101,7 @@ void bench_product(Ops& ops, const ProductShape& shape, int threads) {
   const Buffer out(static_cast<std::size_t>(512 * shape.n) * 4);
   std::vector<double> rates;
   rates.reserve(std::size(kRows));
-  double peak = measure_peak(ops.compute_dtype());
+  double peak = measure_peak(ops.compute_dtype(), weights);
   std::size_t next = 0;
   for (const std::int64_t m : kRows) {
     const double seconds = best_seconds([&] {
@@ -108,7 +110,7 @@ void bench_product(Ops& ops, const ProductShape& shape, int threads) {
       next = (next + 1) % matrices.size();
     });
     rates.push_back(2e-9 * static_cast<double>(m * shape.n * shape.k) / seconds);
-    peak = std::max(peak, measure_peak(ops.compute_dtype()));
+    peak = std::max(peak, measure_peak(ops.compute_dtype(), weights));
   }
   std::printf("(%4ld,%5ld)", static_cast<long>(shape.k), static_cast<long>(shape.n));
   for (const double rate : rates) {
@@ -117,12 +119,13 @@ void bench_product(Ops& ops, const ProductShape& shape, int threads) {
   std::printf("  of %.0f\n", threads * peak);
 }
 
-void bench_products(Ops& ops, int threads) {
-  std::printf("\n%s products, GFLOP/s / %% of the peak; columns: rows\n            ",
-              std::string(dtype_name(ops.compute_dtype())).c_str());
+void bench_products(Ops& ops, Quantization weights, int threads) {
+  std::printf("\n%s products%s, GFLOP/s / %% of the peak; columns: rows\n            ",
+              std::string(dtype_name(ops.compute_dtype())).c_str(),
+              weights == Quantization::kInt8 ? " with int8 weights" : "");
   for (const std::int64_t m : kRows) std::printf(" %8ld", static_cast<long>(m));
   std::printf("\n");
-  for (const ProductShape& shape : kShapes) bench_product(ops, shape, threads);
+  for (const ProductShape& shape : kShapes) bench_product(ops, weights, shape, threads);
 }
 
 // A row-parallel product as models have it: its reduction slices, and its columns.
@@ -148,8 +151,8 @@ void bench_trees(Ops& ops) {
     const Buffer source(static_cast<std::size_t>(p.n * k) * dtype_bytes(ops.compute_dtype()));
     fill(source, ops.compute_dtype());
     const std::unique_ptr<Matrix> matrices[2] = {
-        ops.make_matrix(p.n, k, ReductionTree::single(static_cast<std::int32_t>(k))),
-        ops.make_matrix(p.n, k, {.bounds = p.slices.bounds, .merges = p.slices.merges})};
+        ops.make_matrix({p.n, k, ReductionTree::single(static_cast<std::int32_t>(k))}),
+        ops.make_matrix({p.n, k, {.bounds = p.slices.bounds, .merges = p.slices.merges}})};
     for (const auto& matrix : matrices) {
       matrix->set_rows(0, {source.data(), p.n, k, ops.compute_dtype()});
     }
@@ -267,7 +270,8 @@ int run(const std::vector<std::string>& arguments) {
   for (const DType dtype : {DType::kBFloat16, DType::kFloat32}) {
     if (!type.empty() && type != dtype_name(dtype)) continue;
     const auto ops = make_cpu_ops(dtype, *pool, isa);
-    if (part == "all" || part == "products") bench_products(*ops, threads);
+    if (part == "all" || part == "products") bench_products(*ops, Quantization::kNone, threads);
+    if (part == "all" || part == "int8") bench_products(*ops, Quantization::kInt8, threads);
     if (part == "all" || part == "trees") bench_trees(*ops);
     if (part == "all" || part == "attention") bench_all_attention(*ops);
     if (part == "all" || part == "rows") bench_rows(*ops);

@@ -9,4 +9,7 @@ double measure_fma_peak();
 /// GFLOP/s of the bfloat16 dot product instruction; 0 where there is none.
 double measure_bf16_dot_peak();
 
+/// GOP/s of the int8 dot product instruction; 0 where there is none.
+double measure_int8_dot_peak();
+
 }  // namespace headrace

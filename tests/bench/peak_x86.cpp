@@ -60,6 +60,15 @@ double measure(double flops_per_round, Loop loop) {
   }
 }
 
+[[gnu::target("avx512f,avx512vnni")]] void int8_dot_512() {
+  __m512i sums[kChains] = {};
+  const __m512i ones = _mm512_set1_epi8(1);
+  for (int round = 0; round < kRounds; ++round) {
+#pragma GCC unroll 16
+    for (__m512i& sum : sums) asm volatile("vpdpbusd %1, %1, %0" : "+v"(sum) : "v"(ones));
+  }
+}
+
 }  // namespace
 
 double measure_fma_peak() {
@@ -71,6 +80,11 @@ double measure_fma_peak() {
 double measure_bf16_dot_peak() {
   if (!__builtin_cpu_supports("avx512bf16")) return 0.0;
   return measure(kChains * 64, dot_512);
+}
+
+double measure_int8_dot_peak() {
+  if (!__builtin_cpu_supports("avx512vnni")) return 0.0;
+  return measure(kChains * 128, int8_dot_512);
 }
 
 }  // namespace headrace

@@ -38,8 +38,8 @@ TEST_P(BackendOps, NothingIsAllocatedInsideAStep) {
   const AttentionShape shape{
       .num_heads = 6, .num_kv_heads = 2, .head_dim = 16, .rotary_dim = 16, .scale = 0.25F};
   const int rows = 40;
-  auto qkv_matrix = fast_->make_matrix(160, 96, ReductionTree::single(96));
-  auto out_matrix = fast_->make_matrix(96, 96, {{0, 48, 96}, {0, 1}});
+  auto qkv_matrix = fast_->make_matrix({160, 96, ReductionTree::single(96)});
+  auto out_matrix = fast_->make_matrix({96, 96, {{0, 48, 96}, {0, 1}}});
   qkv_matrix->set_rows(0, random_tensor(160, 96, dtype(), 1).view());
   out_matrix->set_rows(0, random_tensor(96, 96, dtype(), 2).view());
   fast_->reserve(rows, 64, shape);
@@ -131,7 +131,7 @@ TEST(Backends, BFloat16PairsFollowTheDotProductInstructionForRandomAndEdgeValues
       for (std::int64_t i = 0; i < w.size(); ++i)
         w.set(i, random_bf16(generator, range.lowest, range.span));
       const auto run = [&](Ops& ops) {
-        auto matrix = ops.make_matrix(n, k, ReductionTree::single(static_cast<std::int32_t>(k)));
+        auto matrix = ops.make_matrix({n, k, ReductionTree::single(static_cast<std::int32_t>(k))});
         matrix->set_rows(0, w.view());
         Tensor out(x.view().rows, n);
         ops.matmul(out.view(), x.view(), *matrix, nullptr);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -9,7 +10,10 @@ namespace {
 using namespace testing_ops;  // NOLINT(google-build-using-namespace): the fixture of this folder
 
 class Matmul : public OpsTest {};
+class Int8Matmul : public OpsTest {};
 INSTANTIATE_TEST_SUITE_P(Backends, Matmul, ::testing::ValuesIn(all_backends()), backend_name);
+INSTANTIATE_TEST_SUITE_P(Int8, Matmul, ::testing::ValuesIn(int8_backends()), backend_name);
+INSTANTIATE_TEST_SUITE_P(Backends, Int8Matmul, ::testing::ValuesIn(int8_backends()), backend_name);
 
 // n slices as equal as multiples of 4 allow, added as first half (rounded up) plus rest.
 ReductionTree bisect_tree(std::int32_t k, int slices) {
@@ -35,10 +39,12 @@ struct Product {
   int slices = 1;
   bool bias = false;
   bool add = false;
+  Quantization weights = Quantization::kNone;
 };
 
 Tensor multiply(Ops& ops, const Product& p, const Tensor& x, const Tensor& w, Tensor bias) {
-  auto matrix = ops.make_matrix(p.n, p.k, bisect_tree(static_cast<std::int32_t>(p.k), p.slices));
+  auto matrix =
+      ops.make_matrix({p.n, p.k, bisect_tree(static_cast<std::int32_t>(p.k), p.slices), p.weights});
   matrix->set_rows(0, w.view());
   Tensor out = random_tensor(p.m, p.n, DType::kFloat32, 9);
   const float* bias_values = p.bias ? bias.f32() : nullptr;
@@ -62,7 +68,8 @@ TEST_P(Matmul, HasTheBitsOfTheReferenceForEverySize) {
       {29, 47, 33, 3},     {43, 70, 29, 1},
       {250, 20, 12, 2},
   };
-  for (const Product& p : products) {
+  for (Product p : products) {
+    p.weights = weights();
     SCOPED_TRACE(::testing::Message() << p.m << " x " << p.n << " x " << p.k << ", " << p.slices);
     const Tensor x = random_tensor(p.m, p.k, dtype(), 1);
     const Tensor w = random_tensor(p.n, p.k, dtype(), 2);
@@ -99,17 +106,17 @@ TEST_P(Matmul, PartsOfTwoRanksAddUpToTheBitsOfTheWhole) {
   for (const std::int64_t m : {1, 5, 33, 250}) {
     const Tensor x = random_tensor(m, whole.k(), dtype(), 53);
     Tensor expected = random_tensor(m, n, DType::kFloat32, 54);
-    auto matrix = reference_->make_matrix(n, whole.k(), whole);
+    auto matrix = reference_->make_matrix({n, whole.k(), whole, weights()});
     matrix->set_rows(0, w.view());
     reference_->matmul_add(expected.view(), x.view(), *matrix, bias.f32());
 
     for (Ops* ops : {reference_.get(), fast_.get()}) {
       Tensor first(m, n);
       Tensor second(2 * m, n);
-      auto part = ops->make_matrix(n, cut, trees[0]);
+      auto part = ops->make_matrix({n, cut, trees[0], weights()});
       part->set_rows(0, columns(w, 0, cut).view());
       ops->matmul_partial(first.view(), columns(x, 0, cut).view(), *part);
-      part = ops->make_matrix(n, whole.k() - cut, trees[1]);
+      part = ops->make_matrix({n, whole.k() - cut, trees[1], weights()});
       part->set_rows(0, columns(w, cut, whole.k()).view());
       EXPECT_EQ(part->num_values(), 2);
       const Tensor right = columns(x, cut, whole.k());
@@ -131,7 +138,7 @@ TEST_P(Matmul, EveryRowCountGivesARowTheSameBits) {
   const int most = slow() ? 17 : 61;
   const std::int64_t n = 83;
   const std::int64_t k = 154;
-  auto matrix = fast_->make_matrix(n, k, bisect_tree(static_cast<std::int32_t>(k), 3));
+  auto matrix = fast_->make_matrix({n, k, bisect_tree(static_cast<std::int32_t>(k), 3), weights()});
   matrix->set_rows(0, random_tensor(n, k, dtype(), 5).view());
   const Tensor x = random_tensor(most, k, dtype(), 6);
   Tensor all(most, n);
@@ -159,7 +166,8 @@ TEST_P(Matmul, DenormalsAndHugeNumbersFollowTheReference) {
   for (std::int64_t i = 0; i < k; ++i) x.set(i, 1e-40F);     // denormal inputs
   for (std::int64_t i = k; i < 2 * k; ++i) x.set(i, 1e37F);  // products near the top
   for (std::int64_t i = 0; i < k; ++i) w.set(i, 30.0F);      // sums that become infinite
-  const Product p{6, n, k, 2};
+  Product p{6, n, k, 2};
+  p.weights = weights();
   const Tensor expected = multiply(*reference_, p, x, w, Tensor(1, n));
   EXPECT_TRUE(same_bits(multiply(*fast_, p, x, w, Tensor(1, n)), expected));
 }
@@ -175,8 +183,8 @@ TEST_P(Matmul, RowsMayBeStoredInPiecesAndFromOtherTypes) {
   Tensor outs[2] = {Tensor(3, n), Tensor(3, n)};
   Ops* backends[2] = {reference_.get(), fast_.get()};
   for (int b = 0; b < 2; ++b) {
-    auto matrix =
-        backends[b]->make_matrix(n, k, ReductionTree::single(static_cast<std::int32_t>(k)));
+    auto matrix = backends[b]->make_matrix(
+        {n, k, ReductionTree::single(static_cast<std::int32_t>(k)), weights()});
     const std::byte* data = w.view().data;
     matrix->set_rows(20, {data + 20 * k * 4, n - 20, k, DType::kFloat32});
     matrix->set_rows(0, {data, 19, k, DType::kFloat32});
@@ -189,26 +197,80 @@ TEST_P(Matmul, RowsMayBeStoredInPiecesAndFromOtherTypes) {
   for (std::int64_t i = 0; i < k; ++i) {
     by_hand += x.at(i) * f16_to_float(halves[static_cast<std::size_t>(i)]);
   }
-  EXPECT_NEAR(outs[1].at(19), by_hand, 0.02F);
+  EXPECT_NEAR(outs[1].at(19), by_hand, weights() == Quantization::kInt8 ? 0.08F : 0.02F);
 }
 
 TEST_P(Matmul, EmbedReturnsTheRowsThatWereStored) {
   const std::int64_t n = 50;
   const std::int64_t k = 35;
   const Tensor w = random_tensor(n, k, dtype(), 31);
-  auto table = fast_->make_matrix(n, k, ReductionTree::single(static_cast<std::int32_t>(k)));
+  auto table =
+      fast_->make_matrix({n, k, ReductionTree::single(static_cast<std::int32_t>(k)), weights()});
   table->set_rows(0, w.view());
   const std::vector<std::int32_t> ids = {49, 0, 7, 7, 16};
   Tensor out(std::ssize(ids), k);
   fast_->embed(out.view(), *table, ids);
   for (std::size_t r = 0; r < ids.size(); ++r) {
+    float largest = 0.0F;
     for (std::int64_t i = 0; i < k; ++i) {
-      ASSERT_EQ(out.at(static_cast<std::int64_t>(r) * k + i), w.at(ids[r] * k + i));
+      largest = std::max(largest, std::abs(w.at(ids[r] * k + i)));
+    }
+    // Half a step of the integers, and a rounding.
+    const float step = weights() == Quantization::kInt8 ? largest / 253.9F : 0.0F;
+    for (std::int64_t i = 0; i < k; ++i) {
+      ASSERT_NEAR(out.at(static_cast<std::int64_t>(r) * k + i), w.at(ids[r] * k + i), step);
     }
   }
+  auto plain = reference_->make_matrix(
+      {n, k, ReductionTree::single(static_cast<std::int32_t>(k)), weights()});
+  plain->set_rows(0, w.view());
+  Tensor expected(std::ssize(ids), k);
+  reference_->embed(expected.view(), *plain, ids);
+  EXPECT_TRUE(same_bits(out, expected));
   const std::vector<std::int32_t> outside = {50};
   Tensor one(1, k);
   EXPECT_THROW(fast_->embed(one.view(), *table, outside), std::invalid_argument);
+}
+
+// Rows 0 to 4 hold nothing but zeros, values too small for a scale, an infinity, something that is
+// no number, and an outlier; slices without them are as good as ever.
+TEST_P(Int8Matmul, RowsWithoutAScaleFollowTheReference) {
+  const std::int64_t k = 70;
+  Tensor x = random_tensor(6, k, dtype(), 61);
+  for (std::int64_t i = 0; i < k; ++i) x.set(i, 0.0F);
+  for (std::int64_t i = k; i < 2 * k; ++i) x.set(i, 1e-33F);
+  x.set(2 * k + 1, -std::numeric_limits<float>::infinity());
+  x.set(3 * k + 69, std::numeric_limits<float>::quiet_NaN());
+  x.set(4 * k + 3, 3e38F);
+  const Tensor w = random_tensor(35, k, dtype(), 62);
+  Product p{6, 35, k, 3};
+  p.weights = weights();
+  const Tensor actual = multiply(*fast_, p, x, w, Tensor(1, 35));
+  EXPECT_TRUE(same_bits(actual, multiply(*reference_, p, x, w, Tensor(1, 35))));
+  EXPECT_EQ(actual.at(0), 0.0F);
+  EXPECT_EQ(actual.at(35), 0.0F);
+  EXPECT_TRUE(std::isnan(actual.at(2 * 35)));
+  EXPECT_TRUE(std::isnan(actual.at(3 * 35)));
+  EXPECT_TRUE(std::isfinite(actual.at(5 * 35)));
+}
+
+TEST(MatmulReference, Int8IsAsCloseAsItsScalesAllow) {
+  const auto ops = make_reference_ops(DType::kFloat32);
+  const Tensor x = random_tensor(4, 512, DType::kFloat32, 71);
+  const Tensor w = random_tensor(64, 512, DType::kFloat32, 72);
+  Product p{4, 64, 512, 8};
+  const Tensor exact = multiply(*ops, p, x, w, Tensor(1, 64));
+  p.weights = Quantization::kInt8;
+  const Tensor quantised = multiply(*ops, p, x, w, Tensor(1, 64));
+  double error = 0.0;
+  double size = 0.0;
+  for (std::int64_t i = 0; i < exact.size(); ++i) {
+    error += std::pow(exact.at(i) - quantised.at(i), 2.0);
+    size += std::pow(exact.at(i), 2.0);
+  }
+  // Rounding to steps of 2.4 / 127 sigma (64 values a slice) on both sides: about 0.75 %.
+  EXPECT_LT(std::sqrt(error / size), 0.012);
+  EXPECT_GT(std::sqrt(error / size), 0.002);
 }
 
 TEST(MatmulReference, IsCloseToDoublePrecision) {
@@ -245,10 +307,12 @@ TEST(MatmulReference, TheOrderOfTheTreeShowsInTheBits) {
 
 TEST(MatmulReference, RefusesATreeThatDoesNotComeOut) {
   const auto ops = make_reference_ops(DType::kBFloat16);
-  EXPECT_THROW(ops->make_matrix(4, 8, {{0, 4, 8}, {0, 2}}), std::invalid_argument);
-  EXPECT_THROW(ops->make_matrix(4, 8, {{0, 3, 8}, {0, 1}}), std::invalid_argument);
-  EXPECT_THROW(ops->make_matrix(4, 8, ReductionTree::single(9)), std::invalid_argument);
-  EXPECT_NO_THROW(ops->make_matrix(4, 9, {{0, 4, 9}, {0, 1}}));
+  EXPECT_THROW(ops->make_matrix({4, 8, {{0, 4, 8}, {0, 2}}}), std::invalid_argument);
+  EXPECT_THROW(ops->make_matrix({4, 8, {{0, 3, 8}, {0, 1}}}), std::invalid_argument);
+  EXPECT_THROW(ops->make_matrix({4, 8, ReductionTree::single(9)}), std::invalid_argument);
+  const MatrixSpec wide{1, 70000, ReductionTree::single(70000), Quantization::kInt8};
+  EXPECT_THROW(ops->make_matrix(wide), std::invalid_argument);
+  EXPECT_NO_THROW(ops->make_matrix({4, 9, {{0, 4, 9}, {0, 1}}}));
 }
 
 }  // namespace

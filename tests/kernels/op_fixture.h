@@ -93,6 +93,7 @@ struct Backend {
   std::string isa;
   DType dtype = DType::kFloat32;
   int threads = 1;
+  Quantization weights = Quantization::kNone;  // of matrices, in tests of products
 };
 
 /// What GoogleTest prints for a failing case.
@@ -111,15 +112,24 @@ inline std::vector<Backend> all_backends() {
   return backends;
 }
 
+/// The same with quantised weights.
+inline std::vector<Backend> int8_backends() {
+  std::vector<Backend> backends = all_backends();
+  for (Backend& backend : backends) backend.weights = Quantization::kInt8;
+  return backends;
+}
+
 inline std::string backend_name(const ::testing::TestParamInfo<Backend>& info) {
   return info.param.isa + "_" + std::string(dtype_name(info.param.dtype)) + "_" +
-         std::to_string(info.param.threads) + "threads";
+         std::to_string(info.param.threads) + "threads" +
+         (info.param.weights == Quantization::kInt8 ? "_int8" : "");
 }
 
 /// A fast backend beside the reference.
 class OpsTest : public ::testing::TestWithParam<Backend> {
  protected:
   DType dtype() const { return GetParam().dtype; }
+  Quantization weights() const { return GetParam().weights; }
   /// The portable kernels call a library function for every product; they get fewer cases.
   bool slow() const { return GetParam().isa == "portable"; }
 

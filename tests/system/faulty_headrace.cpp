@@ -37,8 +37,8 @@ class FaultyOps : public Ops {
   explicit FaultyOps(std::unique_ptr<Ops> real) : real_(std::move(real)) {}
 
   DType compute_dtype() const override { return real_->compute_dtype(); }
-  std::unique_ptr<Matrix> make_matrix(std::int64_t n, std::int64_t k, ReductionTree tree) override {
-    return real_->make_matrix(n, k, std::move(tree));
+  std::unique_ptr<Matrix> make_matrix(MatrixSpec spec) override {
+    return real_->make_matrix(std::move(spec));
   }
   void reserve(int max_rows, int max_context, const AttentionShape& shape) override {
     real_->reserve(max_rows, max_context, shape);

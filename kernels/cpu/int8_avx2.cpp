@@ -1,0 +1,85 @@
+#include "kernels/cpu/lanes_avx2.h"
+#include "kernels/cpu/simd_int8.h"
+
+namespace headrace {
+namespace {
+
+// Exact with 16-bit products: vpmaddubsw, the byte instruction, would saturate. Of four elements
+// the even ones (0, 2) and the odd ones (1, 3) are widened and taken as pairs; inputs are packed as
+// two dwords of such pairs.
+struct Avx2Int8 {
+  using Lanes = Avx2Lanes;
+  struct I {
+    __m256i low;
+    __m256i high;
+  };
+  static constexpr int kDwordsPerStep = 2;
+  static constexpr bool kOffsetInputs = false;
+
+  static I zero() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+  static Lanes::V to_float(I sums) {
+    return {_mm256_cvtepi32_ps(sums.low), _mm256_cvtepi32_ps(sums.high)};
+  }
+
+  template <class Rows, int MR, int NV>
+  [[gnu::always_inline]] static void step(IntegerSums<Avx2Int8, MR, NV>& sums,
+                                          const std::uint32_t* a,
+                                          const std::uint32_t* const (&w)[NV], std::int64_t at) {
+    I columns[NV];
+#pragma GCC unroll 4
+    for (int v = 0; v < NV; ++v) columns[v] = {even8(w[v] + at), even8(w[v] + at + 8)};
+    add_pairs<MR, NV>(sums, a, Rows::kRowStride, columns);
+#pragma GCC unroll 4
+    for (int v = 0; v < NV; ++v) columns[v] = {odd8(w[v] + at), odd8(w[v] + at + 8)};
+    add_pairs<MR, NV>(sums, a + 1, Rows::kRowStride, columns);
+  }
+
+  /// Sixteen values, rounded to integers, as the inputs of four steps.
+  static void store_inputs(std::uint32_t* out, Lanes::V v) {
+    const __m256i packed =
+        _mm256_packs_epi32(_mm256_cvtps_epi32(v.low), _mm256_cvtps_epi32(v.high));
+    const __m256i ordered = _mm256_permute4x64_epi64(packed, 0xD8);
+    // Within each four: 0, 2, 1, 3.
+    const __m256i pairs = _mm256_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15, 0,
+                                           1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_shuffle_epi8(ordered, pairs));
+  }
+
+ private:
+  template <int MR, int NV>
+  [[gnu::always_inline]] static void add_pairs(IntegerSums<Avx2Int8, MR, NV>& sums,
+                                               const std::uint32_t* pair_of_row0, int row_stride,
+                                               const I (&columns)[NV]) {
+#pragma GCC unroll 16
+    for (int m = 0; m < MR; ++m) {
+      const __m256i pair = _mm256_set1_epi32(static_cast<int>(pair_of_row0[m * row_stride]));
+#pragma GCC unroll 4
+      for (int v = 0; v < NV; ++v) {
+        I& sum = sums.at[m][v];
+        sum.low = _mm256_add_epi32(sum.low, _mm256_madd_epi16(columns[v].low, pair));
+        sum.high = _mm256_add_epi32(sum.high, _mm256_madd_epi16(columns[v].high, pair));
+      }
+    }
+  }
+
+  static __m256i bytes(const std::uint32_t* p) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  }
+  static __m256i even8(const std::uint32_t* p) {
+    return _mm256_srai_epi16(_mm256_slli_epi16(bytes(p), 8), 8);
+  }
+  static __m256i odd8(const std::uint32_t* p) {
+    return _mm256_srai_epi16(bytes(p), 8);
+  }
+};
+
+constexpr ProductKernels kFloat32 = make_int8_kernels<Float32Format<Avx2Lanes>, Avx2Int8>();
+constexpr ProductKernels kBFloat16 = make_int8_kernels<SplitBf16Format<Avx2Lanes>, Avx2Int8>();
+
+}  // namespace
+
+const ProductKernels& avx2_int8_kernels(DType compute_dtype) {
+  return compute_dtype == DType::kBFloat16 ? kBFloat16 : kFloat32;
+}
+
+}  // namespace headrace

@@ -1,0 +1,54 @@
+#include "kernels/cpu/lanes_avx512.h"
+#include "kernels/cpu/simd_int8.h"
+
+namespace headrace {
+namespace {
+
+// The dot product of four unsigned and four signed bytes, added to an int32 without saturation.
+// Inputs are the unsigned side.
+struct VnniInt8 {
+  using Lanes = Avx512Lanes;
+  using I = __m512i;
+  static constexpr int kDwordsPerStep = 1;
+  static constexpr bool kOffsetInputs = true;
+
+  static I zero() { return _mm512_setzero_si512(); }
+  static I load(const std::int32_t* p) { return _mm512_loadu_si512(p); }
+  static Lanes::V to_float(I sums) { return _mm512_cvtepi32_ps(sums); }
+
+  template <class Rows, int MR, int NV>
+  [[gnu::always_inline]] static void step(IntegerSums<VnniInt8, MR, NV>& sums,
+                                          const std::uint32_t* a,
+                                          const std::uint32_t* const (&w)[NV], std::int64_t at) {
+    I columns[NV];
+#pragma GCC unroll 4
+    for (int v = 0; v < NV; ++v) columns[v] = _mm512_loadu_si512(w[v] + at);
+#pragma GCC unroll 16
+    for (int m = 0; m < MR; ++m) {
+      const I input = _mm512_set1_epi32(static_cast<int>(a[m * Rows::kRowStride]));
+#pragma GCC unroll 4
+      for (int v = 0; v < NV; ++v) {
+        // GCC 12 copies every sum around the intrinsic, and spills them from 16 rows on.
+        asm("vpdpbusd %2, %1, %0" : "+v"(sums.at[m][v]) : "v"(input), "v"(columns[v]));
+      }
+    }
+  }
+
+  /// Sixteen values, rounded to integers, as the inputs of four steps.
+  static void store_inputs(std::uint32_t* out, Lanes::V v) {
+    const __m128i bytes = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(v));
+    const __m128i offset = _mm_xor_si128(bytes, _mm_set1_epi8(-128));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), offset);
+  }
+};
+
+constexpr ProductKernels kFloat32 = make_int8_kernels<Float32Format<Avx512Lanes>, VnniInt8>();
+constexpr ProductKernels kBFloat16 = make_int8_kernels<SplitBf16Format<Avx512Lanes>, VnniInt8>();
+
+}  // namespace
+
+const ProductKernels& avx512_vnni_int8_kernels(DType compute_dtype) {
+  return compute_dtype == DType::kBFloat16 ? kBFloat16 : kFloat32;
+}
+
+}  // namespace headrace

@@ -1,0 +1,30 @@
+// Int8 weights of the CPU backend: panels of dwords of four integers, and for every slice and
+// column a scale and what makes up for inputs that are packed with an offset.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cpu/packed_matrix.h"
+
+namespace headrace {
+
+class Int8Matrix final : public PackedMatrix {
+ public:
+  explicit Int8Matrix(const MatrixSpec& spec);
+
+  Quantization quantization() const override { return Quantization::kInt8; }
+  std::size_t bytes() const override;
+  void set_rows(std::int64_t first_row, ConstTensorView rows) override;
+  void copy_row(float* out, std::int64_t i) const override;
+  void describe_columns(GemmArgs& args) const override;
+
+ private:
+  void set_slice(std::int64_t row, std::size_t slice, const float* values);
+  std::int64_t stride() const { return num_panels() * kPanelColumns; }
+
+  std::vector<float> scales_;          // [slices, stride]
+  std::vector<std::int32_t> offsets_;  // [slices, stride]: -128 times the sum of the integers
+};
+
+}  // namespace headrace
