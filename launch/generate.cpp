@@ -250,9 +250,12 @@ int check_finished(HostSetup& host, const GenerateOptions& options) {
 void print_setup(const Environment& environment, const RankSetup& setup,
                  const GenerateOptions& options, const HostSetup& host) {
   const ModelConfig& config = setup.checkpoint->config();
-  fmt::print(stderr, "{}: {}, {} layers, hidden {}, {}/{} heads, vocabulary {}, {}\n",
+  const std::string quantization =
+      options.quantization == "none" ? "" : fmt::format(", {} weights", options.quantization);
+  fmt::print(stderr, "{}: {}, {} layers, hidden {}, {}/{} heads, vocabulary {}, {}{}\n",
              options.model, config.architecture, config.num_layers, config.hidden_size,
-             config.num_heads, config.num_kv_heads, config.vocab_size, dtype_name(setup.dtype));
+             config.num_heads, config.num_kv_heads, config.vocab_size, dtype_name(setup.dtype),
+             quantization);
   fmt::print(stderr, "layout {} (P×T×D), {} micro-batch{}, {} thread{} a rank\n",
              to_string(setup.layout), setup.num_micro_batches,
              setup.num_micro_batches == 1 ? "" : "es", setup.num_threads,

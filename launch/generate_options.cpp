@@ -37,6 +37,10 @@ void declare_model(OptionSet& set, GenerateOptions& o) {
   set.add_choice(
       {.name = "dtype", .value = "T", .help = "auto, float32 or bfloat16: weights and inputs"},
       o.dtype, {"auto", "float32", "bfloat16"});
+  set.add_choice({.name = "quantization",
+                  .value = "Q",
+                  .help = "none, or int8: weights, and inputs of products as they come"},
+                 o.quantization, {"none", "int8"});
   set.add({.name = "max-model-len",
            .value = "N",
            .help = "prompt and completion together",

@@ -20,6 +20,7 @@ struct GenerateOptions {
   std::string load_format = "auto";
   std::string load = "node";
   std::string dtype = "auto";
+  std::string quantization = "none";
   std::optional<int> max_model_len;
   std::string generation_config = "auto";
   std::vector<std::string> served_model_names;

@@ -138,6 +138,8 @@ JobKey make_job_key(const RankSetup& setup, const GenerateOptions& options, cons
       {"tokenizer", text.tokenizer->fingerprint(), ""},
       {"dtype", std::string(dtype_name(setup.dtype)),
        fmt::format("--dtype {}", dtype_name(setup.dtype))},
+      {"quantization", options.quantization,
+       fmt::format("--quantization {}", options.quantization)},
       {"numeric class", numeric_class(options),
        numeric_class(options) == "portable" ? "--isa portable" : "--isa auto"},
       {"seed", std::to_string(options.seed), fmt::format("--seed {}", options.seed)},
@@ -211,6 +213,7 @@ RankSetup set_up_rank(const Environment& environment, const GenerateOptions& opt
       options.load_format == "dummy" ? open_dummy(options.model) : Checkpoint::open(options.model);
   const ModelConfig& config = setup.checkpoint->config();
   setup.dtype = choose_dtype(options.dtype, *setup.checkpoint);
+  if (options.quantization == "int8") setup.quantization = Quantization::kInt8;
   tensor_shards(sharded_sizes(config), setup.layout.tensor);  // a size that cannot be shows now
   setup.parts = make_parts(config, options, setup.layout);
   setup.max_model_len = choose_max_model_len(config, options);
@@ -257,7 +260,7 @@ std::vector<StageMemory> stage_memories(const RankSetup& setup, const GenerateOp
     }
     stages.push_back(
         {.part = part,
-         .weight_bytes = stage_weight_bytes(config, part, setup.dtype),
+         .weight_bytes = stage_weight_bytes(config, part, {setup.dtype, setup.quantization}),
          .kv_bytes = stage_block_bytes(config, part, *setup.ops, setup.size.block_tokens) *
                      static_cast<std::size_t>(setup.size.num_blocks),
          .workspace_bytes = stage_workspace_bytes(config, part, setup.dtype, setup.size),

@@ -31,6 +31,7 @@ struct RankSetup {
   std::vector<int> torn_groups;  // those whose ranks are on several nodes, by first rank
   std::unique_ptr<Checkpoint> checkpoint;
   DType dtype = DType::kFloat32;
+  Quantization quantization = Quantization::kNone;
   int num_threads = 1;
   std::unique_ptr<ThreadPool> pool;
   std::unique_ptr<Ops> ops;

@@ -14,8 +14,9 @@ namespace {
 // loading takes on top of the weights and still gives the file system large reads.
 constexpr std::size_t kPieceBytes = std::size_t{8} << 20;
 
-// Packed panels are 16 columns wide, so the last one is padded.
+// Packed panels are 16 columns wide, so the last one is padded; int8 slices are filled up likewise.
 constexpr std::int64_t kPanelColumns = 16;
+constexpr std::int64_t kInt8SliceMultiple = 16;
 
 // Stored bytes by tensor, for progress.
 class StoredSizes {
@@ -38,13 +39,17 @@ class StoredSizes {
 
 class Loader {
  public:
-  Loader(Checkpoint& checkpoint, Ops& ops, const LoadProgress& progress)
-      : checkpoint_(checkpoint), sizes_(checkpoint), ops_(ops), progress_(progress) {}
+  Loader(Checkpoint& checkpoint, Ops& ops, const LoadOptions& options)
+      : checkpoint_(checkpoint), sizes_(checkpoint), ops_(ops), options_(options) {}
 
   // Null for a matrix without rows.
   std::unique_ptr<Matrix> matrix(const LinearSource& source) {
+    return matrix(source, options_.quantization);
+  }
+  std::unique_ptr<Matrix> matrix(const LinearSource& source, Quantization quantization) {
     if (source.n() == 0) return nullptr;
-    std::unique_ptr<Matrix> matrix = ops_.make_matrix({source.n(), source.k(), source.tree});
+    std::unique_ptr<Matrix> matrix =
+        ops_.make_matrix({source.n(), source.k(), source.tree, quantization});
     std::int64_t first_row = 0;
     for (const WeightSource& block : source.weight) {
       copy_rows(block, *matrix, first_row);
@@ -113,21 +118,35 @@ class Loader {
 
   void report(std::uint64_t bytes) {
     bytes_read_ += bytes;
-    if (progress_) progress_(bytes_read_);
+    if (options_.progress) options_.progress(bytes_read_);
   }
 
   Checkpoint& checkpoint_;
   StoredSizes sizes_;
   Ops& ops_;
-  const LoadProgress& progress_;
+  const LoadOptions& options_;
   std::vector<float> piece_;
   std::uint64_t bytes_read_ = 0;
 };
 
-std::size_t matrix_bytes(const LinearSource& source, DType dtype) {
+std::int64_t rounded_up(std::int64_t value, std::int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+// Integers, and for each slice and column a scale and a sum.
+std::size_t int8_bytes(const ReductionTree& tree, std::int64_t columns) {
+  std::int64_t bytes = 0;
+  for (std::size_t s = 0; s < tree.merges.size(); ++s) {
+    bytes += rounded_up(tree.bounds[s + 1] - tree.bounds[s], kInt8SliceMultiple) + 8;
+  }
+  return static_cast<std::size_t>(columns * bytes);
+}
+
+std::size_t matrix_bytes(const LinearSource& source, WeightType type) {
   if (source.n() == 0) return 0;
-  const std::int64_t padded = (source.n() + kPanelColumns - 1) / kPanelColumns * kPanelColumns;
-  return static_cast<std::size_t>(padded * source.k()) * dtype_bytes(dtype);
+  const std::int64_t columns = rounded_up(source.n(), kPanelColumns);
+  if (type.quantization == Quantization::kInt8) return int8_bytes(source.tree, columns);
+  return static_cast<std::size_t>(columns * source.k()) * dtype_bytes(type.dtype);
 }
 
 std::int64_t layer_elements(const ModelConfig& c) {
@@ -145,15 +164,15 @@ const Matrix* StageWeights::head(const StagePart& part) const {
 }
 
 StageWeights load_stage_weights(Checkpoint& checkpoint, const StagePart& part, Ops& ops,
-                                const LoadProgress& progress) {
+                                const LoadOptions& options) {
   const PartSources sources = part_sources(checkpoint.config(), part);
-  Loader loader(checkpoint, ops, progress);
+  Loader loader(checkpoint, ops, options);
   StageWeights weights;
   // In the order of all_sources(): others may be reading along.
   for (const LayerSources& layer : sources.layers) weights.layers.push_back(loader.layer(layer));
   weights.final_norm = loader.norm(sources.final_norm);
   weights.embedding = loader.matrix(sources.embedding);
-  weights.positions = loader.matrix(sources.positions);
+  weights.positions = loader.matrix(sources.positions, Quantization::kNone);
   weights.own_head = loader.matrix(sources.head);
   return weights;
 }
@@ -167,13 +186,14 @@ std::uint64_t stage_stored_bytes(const Checkpoint& checkpoint, const StagePart& 
   return bytes;
 }
 
-std::size_t stage_weight_bytes(const ModelConfig& config, const StagePart& part, DType dtype) {
+std::size_t stage_weight_bytes(const ModelConfig& config, const StagePart& part, WeightType type) {
   const PartSources sources = part_sources(config, part);
-  std::size_t bytes = matrix_bytes(sources.embedding, dtype) +
-                      matrix_bytes(sources.positions, dtype) + matrix_bytes(sources.head, dtype);
+  std::size_t bytes = matrix_bytes(sources.embedding, type) +
+                      matrix_bytes(sources.positions, {.dtype = type.dtype}) +
+                      matrix_bytes(sources.head, type);
   for (const LayerSources& layer : sources.layers) {
-    bytes += matrix_bytes(layer.qkv, dtype) + matrix_bytes(layer.output, dtype) +
-             matrix_bytes(layer.gate_up, dtype) + matrix_bytes(layer.down, dtype);
+    bytes += matrix_bytes(layer.qkv, type) + matrix_bytes(layer.output, type) +
+             matrix_bytes(layer.gate_up, type) + matrix_bytes(layer.down, type);
   }
   return bytes;
 }

@@ -55,15 +55,27 @@ struct StageWeights {
 /// Called with the bytes of stored weights that were read so far.
 using LoadProgress = std::function<void(std::uint64_t)>;
 
+struct LoadOptions {
+  /// Of all matrices but learned positions, which are only looked up.
+  Quantization quantization = Quantization::kNone;
+  LoadProgress progress;
+};
+
 /// Reads the part's weights. Throws what Checkpoint and Ops throw.
 StageWeights load_stage_weights(Checkpoint& checkpoint, const StagePart& part, Ops& ops,
-                                const LoadProgress& progress);
+                                const LoadOptions& options);
 
 /// Bytes that load_stage_weights() will read: what its progress counts up to.
 std::uint64_t stage_stored_bytes(const Checkpoint& checkpoint, const StagePart& part);
 
+/// What matrices hold.
+struct WeightType {
+  DType dtype = DType::kFloat32;  // where they are not quantised
+  Quantization quantization = Quantization::kNone;
+};
+
 /// Bytes of packed weights that the part will take, before anything is read.
-std::size_t stage_weight_bytes(const ModelConfig& config, const StagePart& part, DType dtype);
+std::size_t stage_weight_bytes(const ModelConfig& config, const StagePart& part, WeightType type);
 
 /// Weights of the head in units of one decoder layer's: what the head weighs in a split of layers.
 double head_weight_in_layers(const ModelConfig& config);

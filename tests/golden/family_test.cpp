@@ -62,7 +62,8 @@ TEST_P(Family, ProgressCountsUpToTheStoredBytes) {
                        .embedding = true,
                        .head = true};
   std::uint64_t read = 0;
-  load_stage_weights(*checkpoint, part, *ops, [&](std::uint64_t bytes) { read = bytes; });
+  load_stage_weights(*checkpoint, part, *ops,
+                     {.progress = [&](std::uint64_t bytes) { read = bytes; }});
   EXPECT_EQ(read, stage_stored_bytes(*checkpoint, part));
   std::uint64_t stored = 0;
   for (const TensorInfo& info : checkpoint->tensors()) stored += info.stored_bytes;

@@ -43,7 +43,8 @@ TEST(StageWeights, ProgressCountsUpToTheStoredBytesOfThePart) {
           StagePart{0, layers, true, true}, StagePart{0, layers, true, true, 0, 2},
           StagePart{0, layers, false, true, 1, 2}}) {
       std::uint64_t read = 0;
-      load_stage_weights(*checkpoint, part, *ops, [&](std::uint64_t bytes) { read = bytes; });
+      load_stage_weights(*checkpoint, part, *ops,
+                         {.progress = [&](std::uint64_t bytes) { read = bytes; }});
       EXPECT_EQ(read, stage_stored_bytes(*checkpoint, part)) << name << " " << part.begin_layer;
     }
   }

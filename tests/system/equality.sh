@@ -1,6 +1,6 @@
 #!/bin/bash
 # The same bytes for every split over stages, shards and replicas, micro-batch count, block size, chunk size, batch limit,
-# thread count, instruction set and order of arrival, in both types; and from the reference backend, up to the ids that
+# thread count, instruction set and order of arrival, in both types and with int8 weights; and from the reference backend, up to the ids that
 # name the numeric class. By hand also with another model and other requests, where the reference backend is left out:
 #   MODEL=SmolLM2.gguf REQUESTS=configs/example_requests.jsonl LAYERS=10,10,10,0 KV=600MiB LITTLE=400MiB TIMEOUT=300 \
 #     tests/system/equality.sh HEADRACE WORK_DIR
@@ -17,14 +17,24 @@ check() {
 }
 
 little_memory=${LITTLE:-120kB}  # doubled for float32
+# The options of the runs to compare, and the name of the one that the others must equal.
+numbers=()
+base=""
+start() {
+  base=$1
+  shift
+  numbers=("$@")
+  check "$base" 1 "${numbers[@]}" --threads 1
+}
+variant() {
+  local name=$base-$1 ranks=$2
+  shift 2
+  check "$name" "$ranks" "${numbers[@]}" "$@"
+  same "$work/$base.jsonl" "$work/$name.jsonl" "$name"
+}
+
 for dtype in bfloat16 float32; do
-  check "$dtype" 1 --dtype "$dtype" --threads 1
-  variant() {
-    local name=$dtype-$1 ranks=$2
-    shift 2
-    check "$name" "$ranks" --dtype "$dtype" "$@"
-    same "$work/$dtype.jsonl" "$work/$name.jsonl" "$name"
-  }
+  start "$dtype" --dtype "$dtype"
   variant two-stages 2 --threads 1
   variant three-stages 3 --threads 1 --num-micro-batches 5
   variant four-stages 4 --threads 1 --layers "${LAYERS:-1,1,3,0}"
@@ -44,9 +54,19 @@ for dtype in bfloat16 float32; do
   little_memory=${LITTLE:-240kB}
 done
 
-check avx2 1 --isa avx2 --threads 1
-same "$work/bfloat16.jsonl" "$work/avx2.jsonl" "AVX2"
+# Quantised: the scales of inputs and weights belong to slices, so nothing depends on the cut either.
+start int8 --quantization int8
+variant stages-and-shards 4 --threads 1 -pp 2 -tp 2 --max-num-batched-tokens 9
+variant three-shards 3 --threads 1 -tp 3 --block-size 32
+variant replicas-of-stages 4 --threads 1 -pp 2 -dp 2 --max-num-seqs 4
+variant one-at-a-time 1 --threads 2 --max-num-seqs 1 --max-num-batched-tokens 256
+cmp -s "$work/bfloat16.jsonl" "$work/int8.jsonl" && fail "--quantization int8 changes nothing"
 
-[ -z "${MODEL:-}" ] || exit 0
-check reference 1 --backend reference --dtype bfloat16
-"$headrace" compare "$work/bfloat16.jsonl" "$work/reference.jsonl" || fail "the reference backend differs"
+for base in bfloat16 int8; do
+  numbers=(--dtype bfloat16)
+  [ $base = bfloat16 ] || numbers=(--quantization int8)
+  variant avx2 1 --isa avx2 --threads 1
+  [ -z "${MODEL:-}" ] || continue
+  check $base-reference 1 "${numbers[@]}" --backend reference
+  "$headrace" compare "$work/$base.jsonl" "$work/$base-reference.jsonl" || fail "$base: the reference backend differs"
+done
