@@ -31,6 +31,10 @@ constexpr std::int64_t kProductsPerTask = 500'000;
 // Keys of a chunk of the online soft-max; tiles of attention never cross a multiple of it.
 constexpr std::int32_t kChunk = kAttentionChunk;
 
+// Tasks of attention that each thread should find, so that all end together; and most tiles of one.
+constexpr int kAttentionTasksPerThread = 8;
+constexpr std::int64_t kMostTilesPerTask = 8;
+
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
@@ -193,19 +197,34 @@ class CpuOps final : public Ops {
     require_view(out, {"attention: out", out.rows, cols, dtype_});
     list_tiles(shape, sequences);
     const KvLayout layout = make_kv_layout(shape, kv.block_tokens, dtype_);
-    run(static_cast<std::int64_t>(tiles_.size()), [&](std::int64_t i) {
+    const auto args_of = [&](std::int64_t i) -> AttentionArgs {
       const AttentionTile& tile = tiles_[static_cast<std::size_t>(i)];
-      kernels_.attention({.q = q.data,
-                          .out = out.data,
-                          .shape = shape,
-                          .kv = kv,
-                          .layout = layout,
-                          .sequence = sequences[static_cast<std::size_t>(tile.sequence)],
-                          .kv_head = tile.kv_head,
-                          .head_begin = tile.head_begin,
-                          .head_end = tile.head_end,
-                          .row_begin = tile.row_begin,
-                          .row_end = tile.row_end});
+      return {.q = q.data,
+              .out = out.data,
+              .shape = shape,
+              .kv = kv,
+              .layout = layout,
+              .sequence = sequences[static_cast<std::size_t>(tile.sequence)],
+              .kv_head = tile.kv_head,
+              .head_begin = tile.head_begin,
+              .head_end = tile.head_end,
+              .row_begin = tile.row_begin,
+              .row_end = tile.row_end};
+    };
+    // A thread does a few tiles one after the other, so that it knows what to fetch for the next.
+    const std::int64_t tiles = std::ssize(tiles_);
+    const std::int64_t per_task = std::clamp<std::int64_t>(
+        tiles / (std::int64_t{kAttentionTasksPerThread} * pool_.num_threads()), 1,
+        kMostTilesPerTask);
+    run(ceil_div(tiles, per_task), [&](std::int64_t task) {
+      const std::int64_t end = std::min(tiles, (task + 1) * per_task);
+      AttentionArgs args = args_of(task * per_task);
+      for (std::int64_t i = task * per_task; i < end; ++i) {
+        const bool more = i + 1 < end;
+        const AttentionArgs next = more ? args_of(i + 1) : args;
+        kernels_.attention(args, more ? &next : nullptr);
+        args = next;
+      }
     });
   }
 

@@ -157,7 +157,9 @@ struct KernelTable {
   void (*soft_cap)(float* values, std::int64_t count, float cap) = nullptr;
   void (*add_partials)(const AddPartialsArgs&) = nullptr;
   void (*rope_and_store)(const RopeArgs&) = nullptr;
-  void (*attention)(const AttentionArgs&) = nullptr;
+  /// next: the tile that the thread does after it, or null; some of its keys and values are
+  /// fetched.
+  void (*attention)(const AttentionArgs&, const AttentionArgs* next) = nullptr;
   RowStatistics (*row_statistics)(const float* row, std::int64_t cols) = nullptr;
 };
 
