@@ -63,14 +63,16 @@ class CpuOps final : public Ops {
     require_matrix(spec, dtype_);
     std::unique_ptr<PackedMatrix> matrix;
     if (spec.quantization == Quantization::kInt8) {
-      matrix = std::make_unique<Int8Matrix>(spec);
-      const std::size_t scales = static_cast<std::size_t>(kPackedRows) * spec.tree.merges.size();
+      auto quantized = std::make_unique<Int8Matrix>(spec);
+      const auto scales = static_cast<std::size_t>(kPackedRows * quantized->num_groups());
       row_scales_.resize(std::max(row_scales_.size(), scales));
+      row_offsets_.resize(row_scales_.size());
+      matrix = std::move(quantized);
     } else {
       matrix = std::make_unique<ComputeMatrix>(spec, dtype_);
     }
     const std::size_t packed_bytes = static_cast<std::size_t>(
-        kPackedRows * packed_row_dwords(matrix->steps(), products(*matrix).dwords_per_step) *
+        kPackedRows * matrix->row_dwords(products(*matrix).dwords_per_step) *
         static_cast<std::int64_t>(sizeof(std::uint32_t)));
     if (packed_bytes > packed_.bytes()) packed_ = Buffer(packed_bytes);
     return matrix;
@@ -324,11 +326,13 @@ class CpuOps final : public Ops {
                     .n = matrix.n(),
                     .segments = matrix.segments().data(),
                     .num_segments = static_cast<int>(matrix.segments().size()),
+                    .row_dwords = matrix.row_dwords(products(matrix).dwords_per_step),
                     .out = out.f32() + row * out.cols,
                     .value_stride = out.rows * out.cols,
                     .bias = bias,
                     .epilogue = epilogue,
-                    .row_scales = row_scales_.data()};
+                    .row_scales = row_scales_.data(),
+                    .row_offsets = row_offsets_.data()};
       matrix.describe_columns(args);
       multiply_packed(matrix, args);
     }
@@ -344,7 +348,7 @@ class CpuOps final : public Ops {
             std::int64_t rows) {
     const ProductKernels& kernels = products(matrix);
     const std::int64_t blocks = num_row_blocks(rows, kernels.tile_rows);
-    const std::int64_t row_dwords = packed_row_dwords(matrix.steps(), kernels.dwords_per_step);
+    const std::int64_t row_dwords = matrix.row_dwords(kernels.dwords_per_step);
     const std::int64_t per_task =
         std::max<std::int64_t>(1, kElementsPerTask / (kernels.tile_rows * row_dwords));
     run(ceil_div(blocks, per_task), [&](std::int64_t task) {
@@ -358,8 +362,9 @@ class CpuOps final : public Ops {
                       .packed = packed_rows() + begin * row_dwords,
                       .segments = matrix.segments().data(),
                       .num_segments = static_cast<int>(matrix.segments().size()),
-                      .row_scales = row_scales_.data() + begin,
-                      .scale_stride = rows});
+                      .scales = row_scales_.data() + begin,
+                      .offsets = row_offsets_.data() + begin,
+                      .group_stride = rows});
       }
     });
   }
@@ -434,8 +439,9 @@ class CpuOps final : public Ops {
   ThreadPool& pool_;
   const KernelTable& kernels_;
   const ProductKernels& int8_products_;
-  Buffer packed_;                     // rows of the product in progress, as the kernels read them
-  std::vector<float> row_scales_;     // the same rows' scales, where they are quantised
+  Buffer packed_;                  // rows of the product in progress, as the kernels read them
+  std::vector<float> row_scales_;  // of the same rows' groups, where they are quantised
+  std::vector<std::int32_t> row_offsets_;
   std::vector<AttentionTile> tiles_;  // of the attention in progress
 };
 
