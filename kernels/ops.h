@@ -44,10 +44,11 @@ class Matrix {
 };
 
 /// How weights are kept. kNone: in the compute type. kInt8: as int8 with a scale for each row and
-/// reduction slice (quantize.h); inputs of a product are quantised alike, by their own row and
-/// slice, when it is taken. A slice is then the exact sum of the integers' products, made float32,
-/// times the input's scale, times the weight's; from there on it goes through the tree like any
-/// other. Embedding gives an integer times its scale.
+/// reduction slice; inputs of a product are quantised when it is taken, with a scale for each row
+/// and group of columns (quantize.h). A group is the exact sum of the integers' products as a
+/// float32, a slice the chain of fused multiply-adds of its groups and their scales, ascending,
+/// from zero, times the weight's scale; from there on it goes through the tree like any other.
+/// Embedding gives an integer times its scale.
 enum class Quantization : std::uint8_t { kNone, kInt8 };
 
 struct MatrixSpec {
@@ -128,9 +129,9 @@ class Ops {
   /// float32 or bfloat16: the type of matrix inputs and of the KV cache.
   virtual DType compute_dtype() const = 0;
 
-  /// The tree's k() must equal k; in bfloat16 every bound but the last has to be even, in int8 no
-  /// slice may be longer than kMaxInt8Slice. Only matmul_partial() takes a matrix whose tree leaves
-  /// several values. Throws std::invalid_argument or std::bad_alloc.
+  /// The tree's k() must equal k; in bfloat16 every bound but the last has to be even. Only
+  /// matmul_partial() takes a matrix whose tree leaves several values. Throws
+  /// std::invalid_argument or std::bad_alloc.
   virtual std::unique_ptr<Matrix> make_matrix(MatrixSpec spec) = 0;
 
   /// Makes room for operators over up to max_rows rows and up to max_context positions. head_dim

@@ -1,15 +1,15 @@
-// Symmetric int8 quantisation, as every backend does it for weights and for the inputs of a
-// product: one scale for each row and reduction slice, so that nothing depends on how a matrix is
-// cut over ranks. Forced inline for the reason that numeric.h gives.
+// Symmetric int8 quantisation, as every backend does it. Weights have one scale for each row and
+// reduction slice, inputs of a product one for each row and group of kInt8Group columns, counted
+// from the beginning of each slice; so nothing depends on how a matrix is cut over ranks. Forced
+// inline for the reason that numeric.h gives.
 #pragma once
 
 #include <limits>
 
 namespace headrace {
 
-/// Longest slice whose sum of products of int8 values, the offset of 128 that some instructions
-/// want on one side included, stays within 32 bits: 255 * 127 * 65536 < 2^31.
-inline constexpr int kMaxInt8Slice = 65536;
+/// Inputs have outliers in some columns, which cost all columns of their group accuracy.
+inline constexpr int kInt8Group = 64;
 
 /// x is stored as round(x * inverse), ties to even, and stands for that times scale.
 struct Int8Scale {

@@ -31,6 +31,10 @@ constexpr std::int64_t kProductsPerTask = 500'000;
 // Keys of a chunk of the online soft-max; tiles of attention never cross a multiple of it.
 constexpr std::int32_t kChunk = kAttentionChunk;
 
+// Tasks of attention that each thread should find, so that all end together; and most tiles of one.
+constexpr int kAttentionTasksPerThread = 8;
+constexpr std::int64_t kMostTilesPerTask = 8;
+
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
@@ -59,14 +63,16 @@ class CpuOps final : public Ops {
     require_matrix(spec, dtype_);
     std::unique_ptr<PackedMatrix> matrix;
     if (spec.quantization == Quantization::kInt8) {
-      matrix = std::make_unique<Int8Matrix>(spec);
-      const std::size_t scales = static_cast<std::size_t>(kPackedRows) * spec.tree.merges.size();
+      auto quantized = std::make_unique<Int8Matrix>(spec);
+      const auto scales = static_cast<std::size_t>(kPackedRows * quantized->num_groups());
       row_scales_.resize(std::max(row_scales_.size(), scales));
+      row_offsets_.resize(row_scales_.size());
+      matrix = std::move(quantized);
     } else {
       matrix = std::make_unique<ComputeMatrix>(spec, dtype_);
     }
     const std::size_t packed_bytes = static_cast<std::size_t>(
-        kPackedRows * packed_row_dwords(matrix->steps(), products(*matrix).dwords_per_step) *
+        kPackedRows * matrix->row_dwords(products(*matrix).dwords_per_step) *
         static_cast<std::int64_t>(sizeof(std::uint32_t)));
     if (packed_bytes > packed_.bytes()) packed_ = Buffer(packed_bytes);
     return matrix;
@@ -193,19 +199,34 @@ class CpuOps final : public Ops {
     require_view(out, {"attention: out", out.rows, cols, dtype_});
     list_tiles(shape, sequences);
     const KvLayout layout = make_kv_layout(shape, kv.block_tokens, dtype_);
-    run(static_cast<std::int64_t>(tiles_.size()), [&](std::int64_t i) {
+    const auto args_of = [&](std::int64_t i) -> AttentionArgs {
       const AttentionTile& tile = tiles_[static_cast<std::size_t>(i)];
-      kernels_.attention({.q = q.data,
-                          .out = out.data,
-                          .shape = shape,
-                          .kv = kv,
-                          .layout = layout,
-                          .sequence = sequences[static_cast<std::size_t>(tile.sequence)],
-                          .kv_head = tile.kv_head,
-                          .head_begin = tile.head_begin,
-                          .head_end = tile.head_end,
-                          .row_begin = tile.row_begin,
-                          .row_end = tile.row_end});
+      return {.q = q.data,
+              .out = out.data,
+              .shape = shape,
+              .kv = kv,
+              .layout = layout,
+              .sequence = sequences[static_cast<std::size_t>(tile.sequence)],
+              .kv_head = tile.kv_head,
+              .head_begin = tile.head_begin,
+              .head_end = tile.head_end,
+              .row_begin = tile.row_begin,
+              .row_end = tile.row_end};
+    };
+    // A thread does a few tiles one after the other, so that it knows what to fetch for the next.
+    const std::int64_t tiles = std::ssize(tiles_);
+    const std::int64_t per_task = std::clamp<std::int64_t>(
+        tiles / (std::int64_t{kAttentionTasksPerThread} * pool_.num_threads()), 1,
+        kMostTilesPerTask);
+    run(ceil_div(tiles, per_task), [&](std::int64_t task) {
+      const std::int64_t end = std::min(tiles, (task + 1) * per_task);
+      AttentionArgs args = args_of(task * per_task);
+      for (std::int64_t i = task * per_task; i < end; ++i) {
+        const bool more = i + 1 < end;
+        const AttentionArgs next = more ? args_of(i + 1) : args;
+        kernels_.attention(args, more ? &next : nullptr);
+        args = next;
+      }
     });
   }
 
@@ -305,11 +326,13 @@ class CpuOps final : public Ops {
                     .n = matrix.n(),
                     .segments = matrix.segments().data(),
                     .num_segments = static_cast<int>(matrix.segments().size()),
+                    .row_dwords = matrix.row_dwords(products(matrix).dwords_per_step),
                     .out = out.f32() + row * out.cols,
                     .value_stride = out.rows * out.cols,
                     .bias = bias,
                     .epilogue = epilogue,
-                    .row_scales = row_scales_.data()};
+                    .row_scales = row_scales_.data(),
+                    .row_offsets = row_offsets_.data()};
       matrix.describe_columns(args);
       multiply_packed(matrix, args);
     }
@@ -325,7 +348,7 @@ class CpuOps final : public Ops {
             std::int64_t rows) {
     const ProductKernels& kernels = products(matrix);
     const std::int64_t blocks = num_row_blocks(rows, kernels.tile_rows);
-    const std::int64_t row_dwords = packed_row_dwords(matrix.steps(), kernels.dwords_per_step);
+    const std::int64_t row_dwords = matrix.row_dwords(kernels.dwords_per_step);
     const std::int64_t per_task =
         std::max<std::int64_t>(1, kElementsPerTask / (kernels.tile_rows * row_dwords));
     run(ceil_div(blocks, per_task), [&](std::int64_t task) {
@@ -339,8 +362,9 @@ class CpuOps final : public Ops {
                       .packed = packed_rows() + begin * row_dwords,
                       .segments = matrix.segments().data(),
                       .num_segments = static_cast<int>(matrix.segments().size()),
-                      .row_scales = row_scales_.data() + begin,
-                      .scale_stride = rows});
+                      .scales = row_scales_.data() + begin,
+                      .offsets = row_offsets_.data() + begin,
+                      .group_stride = rows});
       }
     });
   }
@@ -415,8 +439,9 @@ class CpuOps final : public Ops {
   ThreadPool& pool_;
   const KernelTable& kernels_;
   const ProductKernels& int8_products_;
-  Buffer packed_;                     // rows of the product in progress, as the kernels read them
-  std::vector<float> row_scales_;     // the same rows' scales, where they are quantised
+  Buffer packed_;                  // rows of the product in progress, as the kernels read them
+  std::vector<float> row_scales_;  // of the same rows' groups, where they are quantised
+  std::vector<std::int32_t> row_offsets_;
   std::vector<AttentionTile> tiles_;  // of the attention in progress
 };
 

@@ -5,15 +5,13 @@ namespace headrace {
 namespace {
 
 // The dot product of four unsigned and four signed bytes, added to an int32 without saturation.
-// Inputs are the unsigned side.
+// Weights are the unsigned side, 128 too large; sums start with what that makes too much.
 struct VnniInt8 {
   using Lanes = Avx512Lanes;
   using I = __m512i;
   static constexpr int kDwordsPerStep = 1;
-  static constexpr bool kOffsetInputs = true;
 
-  static I zero() { return _mm512_setzero_si512(); }
-  static I load(const std::int32_t* p) { return _mm512_loadu_si512(p); }
+  static I start(std::int32_t offset) { return _mm512_set1_epi32(offset); }
   static Lanes::V to_float(I sums) { return _mm512_cvtepi32_ps(sums); }
 
   template <class Rows, int MR, int NV>
@@ -29,16 +27,16 @@ struct VnniInt8 {
 #pragma GCC unroll 4
       for (int v = 0; v < NV; ++v) {
         // GCC 12 copies every sum around the intrinsic, and spills them from 16 rows on.
-        asm("vpdpbusd %2, %1, %0" : "+v"(sums.at[m][v]) : "v"(input), "v"(columns[v]));
+        asm("vpdpbusd %2, %1, %0" : "+v"(sums.at[m][v]) : "v"(columns[v]), "v"(input));
       }
     }
   }
 
-  /// Sixteen values, rounded to integers, as the inputs of four steps.
-  static void store_inputs(std::uint32_t* out, Lanes::V v) {
-    const __m128i bytes = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(v));
-    const __m128i offset = _mm_xor_si128(bytes, _mm_set1_epi8(-128));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), offset);
+  /// Sixteen values, rounded to integers, as the inputs of four steps; gives their sum.
+  static std::int32_t store_inputs(std::uint32_t* out, Lanes::V v) {
+    const I integers = _mm512_cvtps_epi32(v);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm512_cvtepi32_epi8(integers));
+    return _mm512_reduce_add_epi32(integers);
   }
 };
 

@@ -10,9 +10,8 @@ struct PortableInt8 {
     std::int32_t lane[16];
   };
   static constexpr int kDwordsPerStep = 1;
-  static constexpr bool kOffsetInputs = false;
 
-  static I zero() { return {}; }
+  static I start(std::int32_t /*offset*/) { return {}; }
   static Lanes::V to_float(I sums) {
     Lanes::V v{};
     for (int i = 0; i < 16; ++i) v.lane[i] = static_cast<float>(sums.lane[i]);
@@ -30,7 +29,7 @@ struct PortableInt8 {
       const std::uint32_t input = a[m * Rows::kRowStride];
       for (int v = 0; v < NV; ++v) {
         for (int lane = 0; lane < 16; ++lane) {
-          const std::uint32_t weight = w[v][at + lane];
+          const std::uint32_t weight = w[v][at + lane] ^ 0x80808080U;
           for (int i = 0; i < 4; ++i) {
             sums.at[m][v].lane[lane] += byte_of(input, i) * byte_of(weight, i);
           }
@@ -39,8 +38,9 @@ struct PortableInt8 {
     }
   }
 
-  /// Sixteen values, rounded to integers, as the inputs of four steps.
-  static void store_inputs(std::uint32_t* out, Lanes::V v) {
+  /// Sixteen values, rounded to integers, as the inputs of four steps. Gives their sum only where
+  /// start() needs it.
+  static std::int32_t store_inputs(std::uint32_t* out, Lanes::V v) {
     for (int i = 0; i < 4; ++i) {
       std::uint32_t dword = 0;
       for (int j = 0; j < 4; ++j) {
@@ -51,6 +51,7 @@ struct PortableInt8 {
       }
       out[i] = dword;
     }
+    return 0;
   }
 };
 

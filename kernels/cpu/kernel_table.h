@@ -9,6 +9,7 @@
 #include "kernels/cpu/kv_layout.h"
 #include "kernels/op_checks.h"
 #include "kernels/ops.h"
+#include "kernels/quantize.h"
 
 namespace headrace {
 
@@ -40,13 +41,14 @@ struct PackArgs {
   std::int64_t steps = 0;  // dword steps of a row
   std::int64_t first_row = 0;
   int num_rows = 0;
-  std::uint32_t* packed = nullptr;  // [runs, num_rows, kPackedRunDwords]
-  // Where rows are quantised: the slices, and where their scales go: the block's rows of slice s
-  // from row_scales + s * scale_stride on.
+  std::uint32_t* packed = nullptr;  // [runs, num_rows, kPackedRunDwords]; in int8 a run is a group
+  // Where rows are quantised: the slices, and where the scales of their groups go, and -128 times
+  // the sums of their integers: of group g, the block's rows from g * group_stride on.
   const Segment* segments = nullptr;
   int num_segments = 0;
-  float* row_scales = nullptr;
-  std::int64_t scale_stride = 0;
+  float* scales = nullptr;
+  std::int32_t* offsets = nullptr;
+  std::int64_t group_stride = 0;
 };
 
 enum class Epilogue { kStore, kAddTo };
@@ -63,15 +65,16 @@ struct GemmArgs {
   std::int64_t panel_end = 0;
   const Segment* segments = nullptr;
   int num_segments = 0;
-  float* out = nullptr;  // [rows, n]
+  std::int64_t row_dwords = 0;  // of a packed row
+  float* out = nullptr;         // [rows, n]
   std::int64_t value_stride = 0;
   const float* bias = nullptr;  // [n] or null
   Epilogue epilogue = Epilogue::kStore;
-  // Of quantised weights, by slice: the packed rows' scales [rows]; the columns' scales and -128
-  // times the sum of their integers [panels * 16].
+  // Of quantised weights: what pack wrote for the groups of all rows, and the columns' scales by
+  // slice [slices, panels * 16].
   const float* row_scales = nullptr;
+  const std::int32_t* row_offsets = nullptr;
   const float* column_scales = nullptr;
-  const std::int32_t* column_offsets = nullptr;
   std::int64_t column_stride = 0;
 };
 
@@ -157,7 +160,9 @@ struct KernelTable {
   void (*soft_cap)(float* values, std::int64_t count, float cap) = nullptr;
   void (*add_partials)(const AddPartialsArgs&) = nullptr;
   void (*rope_and_store)(const RopeArgs&) = nullptr;
-  void (*attention)(const AttentionArgs&) = nullptr;
+  /// next: the tile that the thread does after it, or null; some of its keys and values are
+  /// fetched.
+  void (*attention)(const AttentionArgs&, const AttentionArgs* next) = nullptr;
   RowStatistics (*row_statistics)(const float* row, std::int64_t cols) = nullptr;
 };
 
@@ -170,6 +175,11 @@ constexpr int elements_per_dword(Quantization quantization, DType compute_dtype)
 /// Slices of int8 are filled up to multiples of this many elements, so that a register of inputs
 /// falls into one cache line of packed rows.
 inline constexpr int kInt8SliceMultiple = 16;
+
+/// Groups of inputs in slices of that many elements.
+constexpr int num_int8_groups(std::int32_t elements) {
+  return (elements + kInt8Group - 1) / kInt8Group;
+}
 
 /// A matrix of `rows` rows is worked on in this many near-equal blocks; block b holds rows
 /// [b * rows / blocks, (b + 1) * rows / blocks).
