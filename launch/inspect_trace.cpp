@@ -1,4 +1,6 @@
 // What a trace of --trace says: where each rank's time went.
+#include <cmath>
+
 #include "launch/inspect.h"
 #include "runtime/trace/trace_file.h"
 
@@ -7,8 +9,9 @@ namespace {
 
 using nlohmann::ordered_json;
 
+// To the microsecond, so that few digits are shown.
 double seconds(std::int64_t ns) {
-  return 1e-9 * static_cast<double>(ns);
+  return std::round(static_cast<double>(ns) / 1e3) / 1e6;
 }
 
 ordered_json rank_facts(const TraceSummary::Rank& rank) {
