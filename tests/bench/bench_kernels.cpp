@@ -177,9 +177,13 @@ void bench_trees(Ops& ops) {
   }
 }
 
-void bench_attention(Ops& ops, int batch, int context, int rows_each) {
-  const AttentionShape shape{
-      .num_heads = 9, .num_kv_heads = 3, .head_dim = 64, .rotary_dim = 64, .scale = 0.125F};
+void bench_attention(Ops& ops, KvType kv_type, int batch, int context, int rows_each) {
+  const AttentionShape shape{.num_heads = 9,
+                             .num_kv_heads = 3,
+                             .head_dim = 64,
+                             .rotary_dim = 64,
+                             .scale = 0.125F,
+                             .kv_type = kv_type};
   constexpr int kBlockTokens = 32;
   const int blocks_each = (context + kBlockTokens - 1) / kBlockTokens;
   const std::size_t block_bytes = ops.kv_block_bytes(shape, kBlockTokens);
@@ -249,10 +253,15 @@ void bench_pool(ThreadPool& pool) {
 }
 
 void bench_all_attention(Ops& ops) {
-  bench_attention(ops, 64, 128, 1);
-  bench_attention(ops, 64, 1024, 1);
-  bench_attention(ops, 16, 4096, 1);
-  bench_attention(ops, 1, 512, 512);
+  for (const KvType kv_type : {KvType::kCompute, KvType::kInt8}) {
+    std::printf("  %s cache\n", kv_type == KvType::kInt8
+                                    ? "int8"
+                                    : std::string(dtype_name(ops.compute_dtype())).c_str());
+    bench_attention(ops, kv_type, 64, 128, 1);
+    bench_attention(ops, kv_type, 64, 1024, 1);
+    bench_attention(ops, kv_type, 16, 4096, 1);
+    bench_attention(ops, kv_type, 1, 512, 512);
+  }
 }
 
 int run(const std::vector<std::string>& arguments) {
