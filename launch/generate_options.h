@@ -34,6 +34,7 @@ struct GenerateOptions {
   std::string shard;
   bool overwrite = false;
   bool retry_failed = false;
+  std::string trace;
   std::int64_t seed = 0;
 
   // Layout: sizes of 0 follow from the number of ranks
