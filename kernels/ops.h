@@ -58,6 +58,10 @@ struct MatrixSpec {
   Quantization quantization = Quantization::kNone;
 };
 
+/// How keys and values are kept in the cache: in the compute type, or as int8 with a scale for each
+/// key and each value.
+enum class KvType : std::uint8_t { kCompute, kInt8 };
+
 /// How the heads of one attention layer lie beside each other, and what they see.
 struct AttentionShape {
   int num_heads = 0;  // query heads; a multiple of num_kv_heads
@@ -67,6 +71,7 @@ struct AttentionShape {
   float scale = 0.0F;     // of query times key, usually 1 / sqrt(head_dim)
   int window = 0;         // keys that a row sees, its own the last; 0: all up to its own
   float soft_cap = 0.0F;  // scores become soft_cap * tanh(score / soft_cap); 0: they stay
+  KvType kv_type = KvType::kCompute;
 };
 
 enum class NormKind : std::uint8_t { kRms, kLayer };
@@ -188,6 +193,10 @@ class Ops {
   /// scores); p = exp(score - m') rounded to the compute type; total = fma(total, exp(m - m'), sum
   /// of p in 16 interleaved chains as in a norm); sum[d] = chain of p * value[d] over the chunk's
   /// tokens, from sum[d] * exp(m - m'). At the end out[d] = sum[d] * (1 / total).
+  /// From an int8 cache: queries are quantised too, one scale each. score = (sum of the integers'
+  /// products * (query's scale * scale)) * key's scale. p stays float32, and p times the value's
+  /// scale is quantised, one scale a chunk: sum[d] = fma(sum of the integers' products, that scale,
+  /// sum[d] * exp(m - m')).
   /// With a window, chunks that lie behind it for a row are not read for that row; in the chunk
   /// where it begins, p of the keys behind it is zero.
   virtual void attention(TensorView out, ConstTensorView q, const AttentionShape& shape,

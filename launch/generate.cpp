@@ -264,8 +264,12 @@ int check_finished(HostSetup& host, const GenerateOptions& options) {
 void print_setup(const Environment& environment, const RankSetup& setup,
                  const GenerateOptions& options, const HostSetup& host) {
   const ModelConfig& config = setup.checkpoint->config();
-  const std::string quantization =
-      options.quantization == "none" ? "" : fmt::format(", {} weights", options.quantization);
+  std::string quantization;
+  if (options.quantization != "none")
+    quantization = fmt::format(", {} weights", options.quantization);
+  if (options.kv_cache_dtype != "auto") {
+    quantization += fmt::format(", {} KV cache", options.kv_cache_dtype);
+  }
   fmt::print(stderr, "{}: {}, {} layers, hidden {}, {}/{} heads, vocabulary {}, {}{}\n",
              options.model, config.architecture, config.num_layers, config.hidden_size,
              config.num_heads, config.num_kv_heads, config.vocab_size, dtype_name(setup.dtype),

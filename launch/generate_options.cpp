@@ -113,6 +113,10 @@ void declare_running(OptionSet& set, GenerateOptions& o) {
           o.max_num_batched_tokens, {1, 65536});
   set.add({.name = "block-size", .value = "N", .help = "tokens of a KV block: 16, 32, ... 256"},
           o.block_size, {16, 256});
+  set.add_choice({.name = "kv-cache-dtype",
+                  .value = "T",
+                  .help = "auto (as --dtype), or int8: half the memory"},
+                 o.kv_cache_dtype, {"auto", "int8"});
   set.add({.name = "kv-cache-memory-bytes",
            .value = "SIZE",
            .help = "of each rank",

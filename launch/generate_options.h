@@ -21,6 +21,7 @@ struct GenerateOptions {
   std::string load = "node";
   std::string dtype = "auto";
   std::string quantization = "none";
+  std::string kv_cache_dtype = "auto";
   std::optional<int> max_model_len;
   std::string generation_config = "auto";
   std::vector<std::string> served_model_names;

@@ -105,7 +105,7 @@ int agree_on_blocks(const Environment& environment, const GenerateOptions& optio
   const std::int64_t blocks_per_sequence = (setup.max_model_len + block - 1) / block;
   const std::int64_t useful = blocks_per_sequence * options.max_num_seqs;
   const std::size_t block_bytes =
-      stage_block_bytes(setup.checkpoint->config(), setup.part(), *setup.ops, block);
+      stage_block_bytes(setup.checkpoint->config(), setup.part(), *setup.ops, setup.size);
   const std::int64_t blocks =
       environment.world().min(blocks_in_memory(environment, options, block_bytes, useful));
   if (blocks < blocks_per_sequence) {
@@ -144,6 +144,8 @@ JobKey make_job_key(const RankSetup& setup, const GenerateOptions& options, cons
        fmt::format("--dtype {}", dtype_name(setup.dtype))},
       {"quantization", options.quantization,
        fmt::format("--quantization {}", options.quantization)},
+      {"kv-cache-dtype", options.kv_cache_dtype,
+       fmt::format("--kv-cache-dtype {}", options.kv_cache_dtype)},
       {"numeric class", numeric_class(options),
        numeric_class(options) == "portable" ? "--isa portable" : "--isa auto"},
       {"seed", std::to_string(options.seed), fmt::format("--seed {}", options.seed)},
@@ -240,7 +242,8 @@ RankSetup set_up_rank(const Environment& environment, const GenerateOptions& opt
                 .max_logit_rows = std::min(options.max_num_batched_tokens, kLogitRows),
                 .max_context = setup.max_model_len,
                 .num_blocks = 0,
-                .block_tokens = options.block_size};
+                .block_tokens = options.block_size,
+                .kv_type = options.kv_cache_dtype == "int8" ? KvType::kInt8 : KvType::kCompute};
   return setup;
 }
 
@@ -269,7 +272,7 @@ std::vector<StageMemory> stage_memories(const RankSetup& setup, const GenerateOp
     stages.push_back(
         {.part = part,
          .weight_bytes = stage_weight_bytes(config, part, {setup.dtype, setup.quantization}),
-         .kv_bytes = stage_block_bytes(config, part, *setup.ops, setup.size.block_tokens) *
+         .kv_bytes = stage_block_bytes(config, part, *setup.ops, setup.size) *
                      static_cast<std::size_t>(setup.size.num_blocks),
          .workspace_bytes = stage_workspace_bytes(config, part, setup.dtype, setup.size),
          .message_bytes = messages});

@@ -104,9 +104,9 @@ class Bench {
   void run(Quantization weights) {
     weights_ = weights;
     if (wants("products")) products();
-    if (weights != Quantization::kNone) return;  // the others do not depend on weights
-    if (wants("trees")) trees();
     if (wants("attention")) attentions();
+    if (weights != Quantization::kNone) return;  // the others do not depend on it
+    if (wants("trees")) trees();
     if (wants("rows")) rows();
   }
 
@@ -255,7 +255,8 @@ class Bench {
             .rotary_dim = 0,
             .scale = 0.125F,
             .window = 0,
-            .soft_cap = 0.0F};
+            .soft_cap = 0.0F,
+            .kv_type = weights_ == Quantization::kInt8 ? KvType::kInt8 : KvType::kCompute};
   }
 
   void attention(const Batch& batch) {

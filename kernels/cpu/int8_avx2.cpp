@@ -1,5 +1,5 @@
 #include "kernels/cpu/lanes_avx2.h"
-#include "kernels/cpu/simd_int8.h"
+#include "kernels/cpu/simd_attention_int8.h"
 
 namespace headrace {
 namespace {
@@ -77,12 +77,12 @@ struct Avx2Int8 {
   }
 };
 
-constexpr ProductKernels kFloat32 = make_int8_kernels<Float32Format<Avx2Lanes>, Avx2Int8>();
-constexpr ProductKernels kBFloat16 = make_int8_kernels<SplitBf16Format<Avx2Lanes>, Avx2Int8>();
+constexpr Int8Kernels kFloat32 = make_int8_kernels<Float32Format<Avx2Lanes>, Avx2Int8>();
+constexpr Int8Kernels kBFloat16 = make_int8_kernels<SplitBf16Format<Avx2Lanes>, Avx2Int8>();
 
 }  // namespace
 
-const ProductKernels& avx2_int8_kernels(DType compute_dtype) {
+const Int8Kernels& avx2_int8_kernels(DType compute_dtype) {
   return compute_dtype == DType::kBFloat16 ? kBFloat16 : kFloat32;
 }
 

@@ -1,5 +1,5 @@
 #include "kernels/cpu/lanes_avx512.h"
-#include "kernels/cpu/simd_int8.h"
+#include "kernels/cpu/simd_attention_int8.h"
 
 namespace headrace {
 namespace {
@@ -40,12 +40,12 @@ struct VnniInt8 {
   }
 };
 
-constexpr ProductKernels kFloat32 = make_int8_kernels<Float32Format<Avx512Lanes>, VnniInt8>();
-constexpr ProductKernels kBFloat16 = make_int8_kernels<SplitBf16Format<Avx512Lanes>, VnniInt8>();
+constexpr Int8Kernels kFloat32 = make_int8_kernels<Float32Format<Avx512Lanes>, VnniInt8>();
+constexpr Int8Kernels kBFloat16 = make_int8_kernels<SplitBf16Format<Avx512Lanes>, VnniInt8>();
 
 }  // namespace
 
-const ProductKernels& avx512_vnni_int8_kernels(DType compute_dtype) {
+const Int8Kernels& avx512_vnni_int8_kernels(DType compute_dtype) {
   return compute_dtype == DType::kBFloat16 ? kBFloat16 : kFloat32;
 }
 

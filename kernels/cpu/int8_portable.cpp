@@ -1,5 +1,5 @@
 #include "kernels/cpu/lanes_portable.h"
-#include "kernels/cpu/simd_int8.h"
+#include "kernels/cpu/simd_attention_int8.h"
 
 namespace headrace {
 namespace {
@@ -55,13 +55,12 @@ struct PortableInt8 {
   }
 };
 
-constexpr ProductKernels kFloat32 = make_int8_kernels<Float32Format<PortableLanes>, PortableInt8>();
-constexpr ProductKernels kBFloat16 =
-    make_int8_kernels<SplitBf16Format<PortableLanes>, PortableInt8>();
+constexpr Int8Kernels kFloat32 = make_int8_kernels<Float32Format<PortableLanes>, PortableInt8>();
+constexpr Int8Kernels kBFloat16 = make_int8_kernels<SplitBf16Format<PortableLanes>, PortableInt8>();
 
 }  // namespace
 
-const ProductKernels& portable_int8_kernels(DType compute_dtype) {
+const Int8Kernels& portable_int8_kernels(DType compute_dtype) {
   return compute_dtype == DType::kBFloat16 ? kBFloat16 : kFloat32;
 }
 

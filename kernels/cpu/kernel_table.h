@@ -166,6 +166,14 @@ struct KernelTable {
   RowStatistics (*row_statistics)(const float* row, std::int64_t cols) = nullptr;
 };
 
+/// What int8 needs of its own: products with int8 weights, and the cache of int8 keys and values.
+/// Inputs and outputs are in the compute type.
+struct Int8Kernels {
+  ProductKernels products;
+  void (*rope_and_store)(const RopeArgs&) = nullptr;
+  void (*attention)(const AttentionArgs&, const AttentionArgs* next) = nullptr;
+};
+
 /// Elements of K that share a dword of weights.
 constexpr int elements_per_dword(Quantization quantization, DType compute_dtype) {
   if (quantization == Quantization::kInt8) return 4;
@@ -190,17 +198,16 @@ constexpr std::int64_t num_row_blocks(std::int64_t rows, std::int64_t tile_rows)
 /// The table for "auto" or a name; throws std::invalid_argument naming what this CPU offers.
 const KernelTable& choose_kernels(std::string_view isa, DType compute_dtype);
 
-/// Products of inputs in the compute type with int8 weights, for the same names. All give the same
-/// bits.
-const ProductKernels& choose_int8_kernels(std::string_view isa, DType compute_dtype);
+/// For the same names; all give the same bits.
+const Int8Kernels& choose_int8_kernels(std::string_view isa, DType compute_dtype);
 
 const KernelTable& portable_kernels(DType compute_dtype);
 const KernelTable& avx2_kernels(DType compute_dtype);
 const KernelTable& avx512_kernels(DType compute_dtype);
 const KernelTable& avx512_bf16_kernels();  // bfloat16 only; for float32 there is nothing to gain
 
-const ProductKernels& portable_int8_kernels(DType compute_dtype);
-const ProductKernels& avx2_int8_kernels(DType compute_dtype);
-const ProductKernels& avx512_vnni_int8_kernels(DType compute_dtype);
+const Int8Kernels& portable_int8_kernels(DType compute_dtype);
+const Int8Kernels& avx2_int8_kernels(DType compute_dtype);
+const Int8Kernels& avx512_vnni_int8_kernels(DType compute_dtype);
 
 }  // namespace headrace

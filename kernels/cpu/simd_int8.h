@@ -152,12 +152,21 @@ struct Int8Group {
     }
     return int8_scale(L::max_lane(largest), L::sum(probe) == 0.0F);
   }
+
+  // Stores the integers behind each other and gives what store_inputs() gives of them.
+  std::int32_t store(std::uint32_t* out, const Int8Scale& scale) const {
+    std::int32_t sum = 0;
+    for (std::int64_t i = begin; i < end; i += 16) {
+      sum += Q::store_inputs(out + (i - begin) / 4 * Q::kDwordsPerStep,
+                             L::mul(read(i), L::set1(scale.inverse)));
+    }
+    return sum;
+  }
 };
 
 // Rows of inputs in format F.
 template <class F, class Q>
 void pack_int8(const PackArgs& args) {
-  using L = typename F::Lanes;
   std::uint32_t* out = args.packed;
   std::int64_t group_at = 0;
   for (int s = 0; s < args.num_segments; ++s) {
@@ -168,26 +177,13 @@ void pack_int8(const PackArgs& args) {
         const std::int64_t begin = (args.first_row + r) * args.k + segment.first_element + first;
         const Int8Group<F, Q> group{args.x, begin, begin + (left < kInt8Group ? left : kInt8Group)};
         const Int8Scale scale = group.scale();
-        std::int32_t sum = 0;
-        for (std::int64_t i = group.begin; i < group.end; i += 16) {
-          sum += Q::store_inputs(out + (i - group.begin) / 4 * Q::kDwordsPerStep,
-                                 L::mul(group.read(i), L::set1(scale.inverse)));
-        }
-        out += GroupRows<Q>::kRowStride;
         args.scales[group_at + r] = scale.scale;
-        args.offsets[group_at + r] = -128 * sum;
+        args.offsets[group_at + r] = -128 * group.store(out, scale);
+        out += GroupRows<Q>::kRowStride;
       }
       group_at += args.group_stride;
     }
   }
-}
-
-template <class F, class Q>
-constexpr ProductKernels make_int8_kernels() {
-  return {.tile_rows = Q::Lanes::kTileRows,
-          .dwords_per_step = Q::kDwordsPerStep,
-          .pack = pack_int8<F, Q>,
-          .gemm = int8_gemm<Q>};
 }
 
 }  // namespace

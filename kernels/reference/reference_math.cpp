@@ -26,18 +26,27 @@ std::vector<float> inner_product(const float* a, const float* b, const Reduction
   return stack;
 }
 
+float largest_of(std::span<const float> values) {
+  float largest = 0.0F;
+  for (const float x : values) largest = std::max(largest, std::fabs(x));
+  return largest;
+}
+
+bool all_finite(std::span<const float> values) {
+  return std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
+}
+
+float integer_of(float value, const Int8Scale& scale) {
+  const float scaled = value * scale.inverse;
+  return std::isfinite(scaled) ? std::nearbyint(scaled) + 0.0F : 0.0F;
+}
+
 namespace {
 
 // Turns values into integers and gives their scale.
-float quantize(float* begin, float* end) {
-  const bool finite = std::all_of(begin, end, [](float x) { return std::isfinite(x); });
-  float largest = 0.0F;
-  for (const float* x = begin; x < end; ++x) largest = std::max(largest, std::fabs(*x));
-  const Int8Scale scale = int8_scale(largest, finite);
-  for (float* x = begin; x < end; ++x) {
-    // An integer has no negative zero.
-    *x = finite ? std::nearbyint(*x * scale.inverse) + 0.0F : 0.0F;
-  }
+float quantize(std::span<float> values) {
+  const Int8Scale scale = int8_scale(largest_of(values), all_finite(values));
+  for (float& x : values) x = integer_of(x, scale);
   return scale.scale;
 }
 
@@ -45,7 +54,7 @@ float quantize(float* begin, float* end) {
 
 void quantize_weights(float* row, const ReductionTree& tree, float* scales) {
   for (std::size_t s = 0; s < tree.merges.size(); ++s) {
-    scales[s] = quantize(row + tree.bounds[s], row + tree.bounds[s + 1]);
+    scales[s] = quantize({row + tree.bounds[s], row + tree.bounds[s + 1]});
   }
 }
 
@@ -53,7 +62,7 @@ std::vector<float> quantize_inputs(float* row, const ReductionTree& tree) {
   std::vector<float> scales;
   for (std::size_t s = 0; s < tree.merges.size(); ++s) {
     for (std::int32_t i = tree.bounds[s]; i < tree.bounds[s + 1]; i += kInt8Group) {
-      scales.push_back(quantize(row + i, row + std::min(i + kInt8Group, tree.bounds[s + 1])));
+      scales.push_back(quantize({row + i, row + std::min(i + kInt8Group, tree.bounds[s + 1])}));
     }
   }
   return scales;

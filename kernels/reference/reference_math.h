@@ -4,8 +4,10 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "kernels/quantize.h"
 #include "kernels/reduction_tree.h"
 #include "kernels/tensor.h"
 
@@ -55,6 +57,11 @@ inline float chain(float sum, const float* a, const float* b, std::int64_t count
 /// tree says. One value for a whole tree; the values that are left for a part of one.
 std::vector<float> inner_product(const float* a, const float* b, const ReductionTree& tree,
                                  DType dtype);
+
+/// Quantising, value by value; an integer has no negative zero, and is 0 where the scale is none.
+float largest_of(std::span<const float> values);  // magnitude; 0 for none
+bool all_finite(std::span<const float> values);
+float integer_of(float value, const Int8Scale& scale);
 
 /// Turns a row of tree.k() weights into int8 values, and writes a scale for each slice.
 void quantize_weights(float* row, const ReductionTree& tree, float* scales);

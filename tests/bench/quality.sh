@@ -1,8 +1,8 @@
 #!/bin/bash
-# What --quantization costs a model: perplexity of a text, by the log-probabilities that headrace gives its prompts,
-# beside the unquantised model's.
-#   tests/bench/quality.sh [--text FILE] [--threads 2] [--headrace PROGRAM] [--model MODEL] [QUANTIZATION...]
-# Without --text this tree's own pages are the text. QUANTIZATIONs default to all that there are.
+# What quantising costs a model: perplexity of a text, by the log-probabilities that headrace gives its prompts, and how
+# far these are from the unquantised model's on the average.
+#   tests/bench/quality.sh [--text FILE] [--threads 2] [--headrace PROGRAM] [--model MODEL]
+# Without --text this tree's own pages are the text.
 # shellcheck source-path=SCRIPTDIR/../..
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -13,7 +13,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 threads=2 model="" headrace=build/release/launch/headrace
 text=(README.md ARCHITECTURE.md model/TOKENIZERS.md runtime/job/JOURNAL.md)
-while [ $# -gt 0 ] && [ "${1#--}" != "$1" ]; do
+while [ $# -gt 0 ]; do
   [ $# -ge 2 ] || fail "$1 needs a value" 2
   case $1 in
   --text) text=("$2") ;;
@@ -24,8 +24,6 @@ while [ $# -gt 0 ] && [ "${1#--}" != "$1" ]; do
   esac
   shift 2
 done
-quantizations=("$@")
-[ $# -gt 0 ] || quantizations=(int8)
 [ -x "$headrace" ] || fail "no program $headrace: build it (cmake --workflow, README.md), or say --headrace" 2
 [ -n "$model" ] || model=$(fetch_model)
 
@@ -47,23 +45,25 @@ cat "${text[@]}" | awk '
   }
   END { flush() }' >"$work/requests.jsonl"
 
-# perplexity QUANTIZATION: leaves tokens and perplexity in $work/QUANTIZATION.
-perplexity() {
-  local output=$work/$1.jsonl
+# score NAME OPTION...: leaves the log-probabilities, one a line, in $work/NAME, and prints what they come to.
+score() {
+  local name=$1 output=$work/$1.jsonl
+  shift
   mpirun -n 1 --bind-to none "$headrace" generate --model "$model" --input "$work/requests.jsonl" --output "$output" \
-    --threads "$threads" --quantization "$1" >"$output.log" 2>&1 || { tail -n 20 "$output.log" >&2; fail "$1 failed"; }
-  grep -oP '"token_logprobs"\s*:\s*\[\K[^]]*' "$output" | awk -F, '
-    { for (i = 1; i < NF; ++i) if ($i != "null") { sum -= $i; ++n } }
-    END { printf "%d %.4f\n", n, exp(sum / n) }' >"$work/$1"
+    --threads "$threads" "$@" >"$output.log" 2>&1 || { tail -n 20 "$output.log" >&2; fail "$name failed"; }
+  grep -oP '"token_logprobs"\s*:\s*\[\K[^]]*' "$output" |
+    awk -F, '{ for (i = 1; i < NF; ++i) if ($i != "null") print $i }' >"$work/$name"
+  paste "$work/plain" "$work/$name" | awk -v name="$name" '
+    { plain += $1; sum += $2; distance += $1 > $2 ? $1 - $2 : $2 - $1 }
+    END {
+      printf "%-24s perplexity %9.4f  %+.2f %%  mean distance of log-probabilities %.4f\n",
+             name, exp(-sum / NR), 100 * (exp((plain - sum) / NR) - 1), distance / NR
+    }'
 }
 
-perplexity none
-read -r tokens unquantised <"$work/none"
-echo "$model, $tokens tokens of ${text[*]}"
-printf '%-8s perplexity %9.4f\n' none "$unquantised"
-for quantization in "${quantizations[@]}"; do
-  perplexity "$quantization"
-  read -r _ value <"$work/$quantization"
-  awk -v name="$quantization" -v value="$value" -v base="$unquantised" 'BEGIN {
-    printf "%-8s perplexity %9.4f  %+.2f %%\n", name, value, 100 * (value / base - 1) }'
-done
+echo "$model, ${text[*]}"
+score plain
+score int8-cache --kv-cache-dtype int8
+score int8-weights --quantization int8
+score int8-weights-and-cache --quantization int8 --kv-cache-dtype int8
+echo "$(wc -l <"$work/plain") tokens"
