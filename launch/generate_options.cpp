@@ -38,7 +38,7 @@ void declare_model(OptionSet& set, GenerateOptions& o) {
       o.dtype, {"auto", "float32", "bfloat16"});
   set.add_choice({.name = "quantization",
                   .value = "Q",
-                  .help = "none, or int8: weights, and inputs of products as they come"},
+                  .help = "none, or int8: weights, and inputs as they come"},
                  o.quantization, {"none", "int8"});
   set.add({.name = "max-model-len",
            .value = "N",
