@@ -43,13 +43,13 @@ class Matrix {
   virtual void set_rows(std::int64_t first_row, ConstTensorView rows) = 0;
 };
 
-/// How weights are kept. kNone: in the compute type. kInt8: as int8 with a scale for each row and
-/// reduction slice; inputs of a product are quantised when it is taken, with a scale for each row
-/// and group of columns (quantize.h). A group is the exact sum of the integers' products as a
-/// float32, a slice the chain of fused multiply-adds of its groups and their scales, ascending,
-/// from zero, times the weight's scale; from there on it goes through the tree like any other.
-/// Embedding gives an integer times its scale.
-enum class Quantization : std::uint8_t { kNone, kInt8 };
+/// How weights are kept. kNone: in the compute type. kInt8, kInt4: as integers with scales
+/// (quantize.h); inputs of a product are quantised to int8 when it is taken. A group of columns is
+/// the exact sum of the integers' products as a float32. A slice is a chain of fused multiply-adds
+/// over its groups, ascending, from zero: in int8 of sum and input's scale, and at the end it is
+/// multiplied by the weight's; in int4 of (sum * input's scale) and weight's scale. From there on
+/// it goes through the tree like any other. Embedding gives an integer times its scale.
+enum class Quantization : std::uint8_t { kNone, kInt8, kInt4 };
 
 struct MatrixSpec {
   std::int64_t n = 0;
