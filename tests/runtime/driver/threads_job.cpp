@@ -58,16 +58,21 @@ struct Rank {
   }
 };
 
-StagePart part_of(const Rank& rank) {
-  const ParallelLayout& layout = rank.topology.layout();
-  const int layers = rank.checkpoint->config().num_layers;
-  const Coordinates at = rank.at();
-  return {.begin_layer = layers * at.pipeline / layout.pipeline,
-          .end_layer = layers * (at.pipeline + 1) / layout.pipeline,
-          .embedding = rank.topology.is_first_stage(),
-          .head = rank.topology.is_last_stage(),
+StagePart part_at(const ParallelLayout& layout, const Coordinates& at, int num_layers) {
+  return {.begin_layer = num_layers * at.pipeline / layout.pipeline,
+          .end_layer = num_layers * (at.pipeline + 1) / layout.pipeline,
+          .embedding = at.pipeline == 0,
+          .head = at.pipeline == layout.pipeline - 1,
           .tensor_rank = at.tensor,
           .tensor_size = layout.tensor};
+}
+
+KvGroups groups_of(const ThreadsJob& job, const ModelConfig& config) {
+  std::vector<StagePart> stages;
+  for (int stage = 0; stage < job.layout.pipeline; ++stage) {
+    stages.push_back(part_at(job.layout, {0, stage, 0}, config.num_layers));
+  }
+  return kv_groups(config, stages, job.max_model_len);
 }
 
 Rank make_rank(const ThreadsJob& job, int index, std::unique_ptr<ShardExchange> exchange) {
@@ -80,19 +85,21 @@ Rank make_rank(const ThreadsJob& job, int index, std::unique_ptr<ShardExchange> 
             .executor = nullptr};
   rank.ops = rank.at().data == job.slow_replica ? make_reference_ops(DType::kFloat32)
                                                 : make_cpu_ops(DType::kFloat32, *rank.pool);
-  const StagePart part = part_of(rank);
+  const ModelConfig& config = rank.checkpoint->config();
+  const StagePart part = part_at(job.layout, rank.at(), config.num_layers);
   const StageSize size{.max_rows = job.max_rows,
                        .max_logit_rows = 5,
                        .max_context = job.max_model_len,
                        .num_blocks = job.num_blocks,
-                       .block_tokens = kBlockTokens};
+                       .block_tokens = kBlockTokens,
+                       .kv = groups_of(job, config)};
   rank.model = std::make_unique<StageModel>(
-      rank.checkpoint->config(), part, load_stage_weights(*rank.checkpoint, part, *rank.ops, {}),
-      *rank.ops, size, rank.exchange.get());
+      config, part, load_stage_weights(*rank.checkpoint, part, *rank.ops, {}), *rank.ops, size,
+      rank.exchange.get());
   rank.executor =
       std::make_unique<StageExecutor>(*rank.model, *rank.pool,
                                       ExecutorLimits{.max_num_seqs = job.max_num_seqs,
-                                                     .max_blocks = job.max_model_len / kBlockTokens,
+                                                     .max_length = job.max_model_len,
                                                      .max_logit_rows = size.max_logit_rows},
                                       rank.exchange.get());
   return rank;
@@ -127,17 +134,6 @@ void make_channels(const std::vector<Rank>& ranks, Channels& channels) {
     channels.make(Kind::kWork, 0, own);
     channels.make(Kind::kReport, own, 0);
   }
-}
-
-SchedulerLimits limits_of(const ThreadsJob& job, const ModelConfig& config) {
-  return {.num_micro_batches = job.layout.pipeline,
-          .max_num_seqs = job.max_num_seqs,
-          .max_rows = job.max_rows,
-          .num_blocks = job.num_blocks,
-          .block_tokens = kBlockTokens,
-          .max_model_len = job.max_model_len,
-          .window = config.positions_read(),
-          .max_plan_bytes = 0};
 }
 
 void run_relay(Rank& rank, Channels& channels, int max_rows) {
@@ -230,6 +226,17 @@ ThreadsJobEnd run_root(const ThreadsJob& job, Rank& rank, Channels& channels) {
 }
 
 }  // namespace
+
+SchedulerLimits limits_of(const ThreadsJob& job, const ModelConfig& config) {
+  return {.num_micro_batches = job.layout.pipeline,
+          .max_num_seqs = job.max_num_seqs,
+          .max_rows = job.max_rows,
+          .num_blocks = job.num_blocks,
+          .block_tokens = kBlockTokens,
+          .kv = groups_of(job, config),
+          .max_model_len = job.max_model_len,
+          .max_plan_bytes = 0};
+}
 
 ThreadsJobEnd run_threads_job(const ThreadsJob& job) {
   std::vector<Rank> ranks = make_ranks(job);
