@@ -59,11 +59,8 @@ class Builder {
     for (int shard = 0; shard < setup_.layout.tensor; ++shard) {
       wait.names.push_back("the sums of " + setup_.name(first + shard));
     }
-    const Communicator on_node = Communicator::shared_memory(links_.stage_group->get());
-    const bool one_node = on_node.size() == links_.stage_group->size();
-    // Messages wherever one group needs them, so that every rank of it decides alike.
-    const auto make = links_.stage_group->min(one_node ? 1 : 0) == 1 ? make_shared_exchange
-                                                                     : make_message_exchange;
+    const auto make =
+        links_.stage_group->shares_memory() ? make_shared_exchange : make_message_exchange;
     links_.exchange =
         make(*links_.stage_group, exchange_bytes(setup_, options_, setup_.part()), std::move(wait));
   }
