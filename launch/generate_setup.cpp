@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "kernels/traced_ops.h"
 #include "model/checkpoint/dummy_checkpoint.h"
 #include "partition/layer_split.h"
 #include "partition/placement.h"
@@ -34,6 +35,9 @@ constexpr std::size_t kPlanBytesPerSequence = 64;
 // Rows whose logits are taken at once: enough to be bound by computing, few enough that a large
 // vocabulary's logits stay small.
 constexpr int kLogitRows = 64;
+
+// Spans that a rank keeps for --trace, 32 bytes each: about a minute of steps of 30 layers.
+constexpr std::size_t kTraceSpans = std::size_t{1} << 18;
 
 DType choose_dtype(const std::string& name, const Checkpoint& checkpoint) {
   if (name == "float32") return DType::kFloat32;
@@ -156,6 +160,8 @@ JobKey make_job_key(const RankSetup& setup, const GenerateOptions& options, cons
        fmt::format("--dtype {}", dtype_name(setup.dtype))},
       {"quantization", options.quantization,
        fmt::format("--quantization {}", options.quantization)},
+      {"kv-cache-dtype", options.kv_cache_dtype,
+       fmt::format("--kv-cache-dtype {}", options.kv_cache_dtype)},
       {"numeric class", numeric_class(options),
        numeric_class(options) == "portable" ? "--isa portable" : "--isa auto"},
       {"seed", std::to_string(options.seed), fmt::format("--seed {}", options.seed)},
@@ -241,6 +247,10 @@ RankSetup set_up_rank(const Environment& environment, const GenerateOptions& opt
   setup.pool = make_thread_pool(setup.num_threads);
   setup.ops = options.backend == "reference" ? make_reference_ops(setup.dtype)
                                              : make_cpu_ops(setup.dtype, *setup.pool, options.isa);
+  if (!options.trace.empty()) {
+    setup.recorder = std::make_unique<SpanRecorder>(kTraceSpans);
+    setup.ops = make_traced_ops(std::move(setup.ops), *setup.recorder);
+  }
   setup.max_plan_bytes =
       kPlanBytesBase + static_cast<std::size_t>(options.max_num_batched_tokens) * kPlanBytesPerRow +
       static_cast<std::size_t>(options.max_num_seqs) * kPlanBytesPerSequence;
@@ -249,7 +259,8 @@ RankSetup set_up_rank(const Environment& environment, const GenerateOptions& opt
                 .max_context = setup.max_model_len,
                 .num_blocks = 0,
                 .block_tokens = options.block_size,
-                .kv = kv_groups(config, setup.parts, setup.max_model_len)};
+                .kv = kv_groups(config, setup.parts, setup.max_model_len),
+                .kv_type = options.kv_cache_dtype == "int8" ? KvType::kInt8 : KvType::kCompute};
   return setup;
 }
 
@@ -375,10 +386,13 @@ std::unique_ptr<HostSetup> set_up_host(const RankSetup& setup, const GenerateOpt
                    .defaults = std::move(defaults),
                    .seed = static_cast<std::uint64_t>(options.seed),
                    .served_model_names = options.served_model_names});
-  return std::make_unique<HostSetup>(HostSetup{.text = std::move(text),
-                                               .parser = std::move(parser),
-                                               .context = std::move(context),
-                                               .store = std::move(store)});
+  auto host = std::make_unique<HostSetup>(HostSetup{.text = std::move(text),
+                                                    .parser = std::move(parser),
+                                                    .context = std::move(context),
+                                                    .store = std::move(store),
+                                                    .trace = nullptr});
+  if (!options.trace.empty()) host->trace = std::make_unique<PartialFile>(options.trace);
+  return host;
 }
 
 }  // namespace headrace

@@ -32,6 +32,7 @@ struct StageSize {
   int num_blocks = 0;      // of the KV cache
   int block_tokens = 16;   // of a page
   KvGroups kv = {};        // as all stages have them
+  KvType kv_type = KvType::kCompute;
 };
 
 /// The rows of a step as the layers of each KV group see them: the same rows, with the pages of
@@ -130,6 +131,6 @@ std::size_t stage_block_bytes(const ModelConfig& config, const StagePart& part, 
 
 /// The heads of the part's attention as the operators see them, in a layer that sees everything and
 /// has RoPE.
-AttentionShape attention_shape(const ModelConfig& config, const StagePart& part);
+AttentionShape attention_shape(const ModelConfig& config, const StagePart& part, KvType kv_type);
 
 }  // namespace headrace
