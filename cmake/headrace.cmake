@@ -24,6 +24,18 @@ function(headrace_library name)
   endif()
 endfunction()
 
+# Sanitizers make tests take longer: so many times as long may they take.
+if(HEADRACE_SANITIZE)
+  set(HEADRACE_TEST_SLOWNESS 6)
+else()
+  set(HEADRACE_TEST_SLOWNESS 1)
+endif()
+
+# Multiplies a variable that holds seconds.
+macro(headrace_time_limit variable)
+  math(EXPR ${variable} "${${variable}} * ${HEADRACE_TEST_SLOWNESS}")
+endmacro()
+
 # headrace_test(name SOURCES ... LINK ... [TIMEOUT s] [LABELS ...] [RANKS n ...]): one GoogleTest
 # binary <name>_test. Without RANKS it runs as one process; with RANKS it runs under mpirun once for
 # each number, and mpirun's own time limit ends the ranks before CTest's would.
@@ -32,6 +44,7 @@ function(headrace_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
+  headrace_time_limit(ARG_TIMEOUT)
   add_executable(${name}_test ${ARG_SOURCES})
   target_precompile_headers(${name}_test PRIVATE <gtest/gtest.h>)
   if("${ARG_LINK}" MATCHES "model|runtime|launch")
@@ -61,7 +74,7 @@ endfunction()
 
 # What lets ranks outnumber the cores of a test machine, and root start them in a container.
 set(HEADRACE_MPI_ENVIRONMENT
-    "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;OMPI_MCA_hwloc_base_binding_policy=none;OMPI_MCA_mpi_yield_when_idle=1;ASAN_OPTIONS=detect_leaks=0"
+    "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;OMPI_MCA_hwloc_base_binding_policy=none;OMPI_MCA_mpi_yield_when_idle=1;ASAN_OPTIONS=detect_leaks=0;HEADRACE_TEST_SLOWNESS=${HEADRACE_TEST_SLOWNESS}"
 )
 
 function(headrace_print_summary)

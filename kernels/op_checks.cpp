@@ -3,8 +3,6 @@
 #include <stdexcept>
 #include <string>
 
-#include "kernels/quantize.h"
-
 namespace headrace {
 namespace {
 
@@ -43,11 +41,6 @@ void require_matrix(const MatrixSpec& spec, DType compute_dtype) {
     if (compute_dtype == DType::kBFloat16 && tree.bounds[i] % 2 != 0) {
       fail("reduction tree: bound " + std::to_string(tree.bounds[i]) +
            " is odd; bfloat16 products are taken in pairs of k");
-    }
-    const std::int32_t width = tree.bounds[i + 1] - tree.bounds[i];
-    if (spec.quantization == Quantization::kInt8 && width > kMaxInt8Slice) {
-      fail("reduction tree: slice " + std::to_string(s) + " has " + std::to_string(width) +
-           " columns; int8 sums take at most " + std::to_string(kMaxInt8Slice));
     }
     depth += 1 - tree.merges[i];
     if (depth < 1) fail("reduction tree: slice " + std::to_string(s) + " merges too often");

@@ -19,8 +19,8 @@ struct ExpectedView {
 /// Throws std::invalid_argument naming the view, what it is and what it has to be.
 void require_view(const ConstTensorView& view, const ExpectedView& expected);
 
-/// The tree covers [0, k) with ascending bounds; for bfloat16 it cuts only at even positions (a
-/// pair of k is one unit), for int8 into slices of at most kMaxInt8Slice.
+/// The tree covers [0, k) with ascending bounds, and for bfloat16 cuts only at even positions (a
+/// pair of k is one unit).
 void require_matrix(const MatrixSpec& spec, DType compute_dtype);
 
 /// Rows a matrix takes: inside [0, n), k columns.

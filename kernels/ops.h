@@ -45,10 +45,11 @@ class Matrix {
 };
 
 /// How weights are kept. kNone: in the compute type. kInt8: as int8 with a scale for each row and
-/// reduction slice (quantize.h); inputs of a product are quantised alike, by their own row and
-/// slice, when it is taken. A slice is then the exact sum of the integers' products, made float32,
-/// times the input's scale, times the weight's; from there on it goes through the tree like any
-/// other. Embedding gives an integer times its scale.
+/// reduction slice; inputs of a product are quantised when it is taken, with a scale for each row
+/// and group of columns (quantize.h). A group is the exact sum of the integers' products as a
+/// float32, a slice the chain of fused multiply-adds of its groups and their scales, ascending,
+/// from zero, times the weight's scale; from there on it goes through the tree like any other.
+/// Embedding gives an integer times its scale.
 enum class Quantization : std::uint8_t { kNone, kInt8 };
 
 struct MatrixSpec {
@@ -57,6 +58,10 @@ struct MatrixSpec {
   ReductionTree tree;
   Quantization quantization = Quantization::kNone;
 };
+
+/// How keys and values are kept in the cache: in the compute type, or as int8 with a scale for each
+/// key and each value.
+enum class KvType : std::uint8_t { kCompute, kInt8 };
 
 /// How the heads of one attention layer lie beside each other, and what they see.
 struct AttentionShape {
@@ -67,6 +72,7 @@ struct AttentionShape {
   float scale = 0.0F;     // of query times key, usually 1 / sqrt(head_dim)
   int window = 0;         // keys that a row sees, its own the last; 0: all up to its own
   float soft_cap = 0.0F;  // scores become soft_cap * tanh(score / soft_cap); 0: they stay
+  KvType kv_type = KvType::kCompute;
 };
 
 enum class NormKind : std::uint8_t { kRms, kLayer };
@@ -129,9 +135,9 @@ class Ops {
   /// float32 or bfloat16 (on GPUs float16 too): the type of matrix inputs and of the KV cache.
   virtual DType compute_dtype() const = 0;
 
-  /// The tree's k() must equal k; in bfloat16 every bound but the last has to be even, in int8 no
-  /// slice may be longer than kMaxInt8Slice. Only matmul_partial() takes a matrix whose tree leaves
-  /// several values. Throws std::invalid_argument or std::bad_alloc.
+  /// The tree's k() must equal k; in bfloat16 every bound but the last has to be even. Only
+  /// matmul_partial() takes a matrix whose tree leaves several values. Throws
+  /// std::invalid_argument or std::bad_alloc.
   virtual std::unique_ptr<Matrix> make_matrix(MatrixSpec spec) = 0;
 
   /// Makes room for operators over up to max_rows rows and up to max_context positions. head_dim
@@ -188,6 +194,10 @@ class Ops {
   /// scores); p = exp(score - m') rounded to the compute type; total = fma(total, exp(m - m'), sum
   /// of p in 16 interleaved chains as in a norm); sum[d] = chain of p * value[d] over the chunk's
   /// tokens, from sum[d] * exp(m - m'). At the end out[d] = sum[d] * (1 / total).
+  /// From an int8 cache: queries are quantised too, one scale each. score = (sum of the integers'
+  /// products * (query's scale * scale)) * key's scale. p stays float32, and p times the value's
+  /// scale is quantised, one scale a chunk: sum[d] = fma(sum of the integers' products, that scale,
+  /// sum[d] * exp(m - m')).
   /// With a window, chunks that lie behind it for a row are not read for that row; in the chunk
   /// where it begins, p of the keys behind it is zero.
   virtual void attention(TensorView out, ConstTensorView q, const AttentionShape& shape,

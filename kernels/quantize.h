@@ -1,15 +1,17 @@
-// Symmetric int8 quantisation, as every backend does it for weights and for the inputs of a
-// product: one scale for each row and reduction slice, so that nothing depends on how a matrix is
-// cut over ranks. Forced inline for the reason that numeric.h gives.
+// Symmetric int8 quantisation, as every backend does it. Weights have one scale for each row and
+// reduction slice, inputs of a product one for each row and group of kInt8Group columns, counted
+// from the beginning of each slice; so nothing depends on how a matrix is cut over ranks. In the KV
+// cache each key and each value has one. Forced inline for the reason that numeric.h gives.
 #pragma once
 
+#include <bit>
+#include <cstdint>
 #include <limits>
 
 namespace headrace {
 
-/// Longest slice whose sum of products of int8 values, the offset of 128 that some instructions
-/// want on one side included, stays within 32 bits: 255 * 127 * 65536 < 2^31.
-inline constexpr int kMaxInt8Slice = 65536;
+/// Inputs have outliers in some columns, which cost all columns of their group accuracy.
+inline constexpr int kInt8Group = 64;
 
 /// x is stored as round(x * inverse), ties to even, and stands for that times scale.
 struct Int8Scale {
@@ -24,6 +26,16 @@ struct Int8Scale {
   if (!finite) return {0.0F, std::numeric_limits<float>::quiet_NaN()};
   if (largest < kSmallest) return {};
   return {127.0F / largest, largest / 127.0F};
+}
+
+/// The same for a key or value in the cache: its scale is stored as a bfloat16, rounded up so that
+/// the largest magnitude stays within 127.
+[[gnu::always_inline]] inline Int8Scale int8_kv_scale(float largest, bool finite) {
+  const Int8Scale exact = int8_scale(largest, finite);
+  if (!(exact.scale > 0.0F)) return exact;
+  const std::uint32_t bits = (std::bit_cast<std::uint32_t>(exact.scale) + 0xFFFFU) & 0xFFFF0000U;
+  const auto stored = std::bit_cast<float>(bits);
+  return {1.0F / stored, stored};
 }
 
 }  // namespace headrace

@@ -7,6 +7,7 @@
 
 namespace headrace {
 
+int run_bench(const std::vector<std::string>& args);
 int run_compare(const std::vector<std::string>& args);
 int run_convert(const std::vector<std::string>& args);
 int run_generate(const std::vector<std::string>& args);

@@ -4,14 +4,17 @@
 #include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <optional>
 #include <stdexcept>
 
 #include "launch/agreement.h"
 #include "launch/commands.h"
 #include "launch/exit_codes.h"
+#include "launch/generate.h"
 #include "launch/generate_options.h"
 #include "launch/generate_setup.h"
 #include "launch/generate_summary.h"
+#include "launch/generate_trace.h"
 #include "launch/guard.h"
 #include "launch/load_weights.h"
 #include "launch/rank_links.h"
@@ -46,6 +49,10 @@ class Job {
     links_ = make_rank_links(environment_, options_, setup_);
     load();
     setup_.pool->set_poll([this] { links_->poll(); });
+    if (setup_.recorder) {
+      tracer_.emplace(environment_, setup_, host != nullptr ? host->trace.get() : nullptr);
+      tracer_->start();
+    }
     if (host != nullptr) return run_root(*host);
     if (is_head()) return run_replica();
     return run_relay();
@@ -89,7 +96,8 @@ class Job {
          .max_rows = setup_.size.max_rows,
          .stall_timeout_s = options_.stall_timeout_s,
          .upstream_name = at.pipeline == 0 ? name(0) : name(at.pipeline - 1, at.tensor),
-         .downstream_name = last ? name(0) : name(at.pipeline + 1, at.tensor)});
+         .downstream_name = last ? name(0) : name(at.pipeline + 1, at.tensor),
+         .recorder = setup_.recorder.get()});
     relay.run();
     return end_together(relay.times());
   }
@@ -106,7 +114,8 @@ class Job {
                          .max_rows = setup_.size.max_rows,
                          .stall_timeout_s = options_.stall_timeout_s,
                          .downstream_name = name(std::min(1, last)),
-                         .last_name = name(last)}};
+                         .last_name = name(last),
+                         .recorder = setup_.recorder.get()}};
   }
 
   int run_replica() {
@@ -137,6 +146,7 @@ class Job {
 
   // Every rank but 0: the exit code is rank 0's.
   int end_together(const StageTimes& times) {
+    if (tracer_) tracer_->finish(/*brief=*/false);
     gather_reports(times);
     return std::stoi(environment_.world().broadcast(std::string(), 0));
   }
@@ -162,7 +172,8 @@ class Job {
     const Clock::time_point start = Clock::now();
     HostSide host_side(
         InputReader(input_options(options_)), *host.parser, host.context, host.store,
-        {.max_outstanding = options_.max_num_seqs * kLookaheadFactor * setup_.layout.data});
+        {.max_outstanding = options_.max_num_seqs * kLookaheadFactor * setup_.layout.data,
+         .recorder = tracer_ ? tracer_->host_recorder() : nullptr});
     Progress progress(stderr);
     const auto replicas = [&] {
       std::vector<ReplicaView> views{
@@ -186,6 +197,7 @@ class Job {
     const double wall_s = seconds_since(start);
     progress.clear();
     if (end == LoopEnd::kStoppedInFlight) stop_now();
+    if (tracer_) tracer_->finish(/*brief=*/end != LoopEnd::kFinished);
 
     const RunReport report{.layout = to_string(setup_.layout),
                            .layers = layer_counts(),
@@ -215,6 +227,7 @@ class Job {
   // Steps are still out, but everything that came back is saved: nothing is lost by not waiting.
   [[noreturn]] void stop_now() {
     fmt::print(stderr, "{}\n", closing_line(LoopEnd::kStopped));
+    if (tracer_) tracer_->finish_alone();
     MPI_Abort(MPI_COMM_WORLD, kExitResumable);
     std::_Exit(kExitResumable);
   }
@@ -232,6 +245,7 @@ class Job {
   std::unique_ptr<RankLinks> links_;
   std::unique_ptr<StageModel> model_;
   std::unique_ptr<StageExecutor> executor_;
+  std::optional<JobTracer> tracer_;
   double load_s_ = 0.0;
 };
 
@@ -250,8 +264,12 @@ int check_finished(HostSetup& host, const GenerateOptions& options) {
 void print_setup(const Environment& environment, const RankSetup& setup,
                  const GenerateOptions& options, const HostSetup& host) {
   const ModelConfig& config = setup.checkpoint->config();
-  const std::string quantization =
-      options.quantization == "none" ? "" : fmt::format(", {} weights", options.quantization);
+  std::string quantization;
+  if (options.quantization != "none")
+    quantization = fmt::format(", {} weights", options.quantization);
+  if (options.kv_cache_dtype != "auto") {
+    quantization += fmt::format(", {} KV cache", options.kv_cache_dtype);
+  }
   fmt::print(stderr, "{}: {}, {} layers, hidden {}, {}/{} heads, vocabulary {}, {}{}\n",
              options.model, config.architecture, config.num_layers, config.hidden_size,
              config.num_heads, config.num_kv_heads, config.vocab_size, dtype_name(setup.dtype),
@@ -313,6 +331,14 @@ void prepare(Environment& environment, const std::vector<std::string>& args, Pre
   if (is_root) print_setup(environment, p.setup, p.options, *p.host);
 }
 
+}  // namespace
+
+std::unique_ptr<Environment> start_mpi() {
+  // Waiting ranks give way to computing ones; costs 0.4 microseconds a message where cores suffice.
+  setenv("OMPI_MCA_mpi_yield_when_idle", "1", /*overwrite=*/0);
+  return std::make_unique<Environment>();
+}
+
 // noexcept: an exception that leaves this function must reach the guard before any destructor runs.
 int generate(Environment& environment, const std::vector<std::string>& args) noexcept {
   install_guard(fmt::format("rank {} ({})", environment.rank(), environment.host()));
@@ -328,13 +354,9 @@ int generate(Environment& environment, const std::vector<std::string>& args) noe
   return Job(environment, prepared.options, prepared.setup).run(prepared.host.get());
 }
 
-}  // namespace
-
 int run_generate(const std::vector<std::string>& args) {
-  // Waiting ranks give way to computing ones; costs 0.4 microseconds a message where cores suffice.
-  setenv("OMPI_MCA_mpi_yield_when_idle", "1", /*overwrite=*/0);
-  Environment environment;
-  return generate(environment, args);
+  const std::unique_ptr<Environment> environment = start_mpi();
+  return generate(*environment, args);
 }
 
 }  // namespace headrace

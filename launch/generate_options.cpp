@@ -30,10 +30,9 @@ void declare_model(OptionSet& set, GenerateOptions& o) {
                   .value = "F",
                   .help = "auto, or dummy: random weights, from config.json alone"},
                  o.load_format, {"auto", "dummy"});
-  set.add_choice({.name = "load",
-                  .value = "L",
-                  .help = "read each byte once a node, once a job (broadcast), or per rank (own)"},
-                 o.load, {"node", "broadcast", "own"});
+  set.add_choice(
+      {.name = "load", .value = "L", .help = "read once a node, a job (broadcast) or a rank (own)"},
+      o.load, {"node", "broadcast", "own"});
   set.add_choice(
       {.name = "dtype", .value = "T", .help = "auto, float32 or bfloat16: weights and inputs"},
       o.dtype, {"auto", "float32", "bfloat16"});
@@ -75,6 +74,8 @@ void declare_files(OptionSet& set, GenerateOptions& o) {
   set.add({.name = "overwrite", .help = "forget an earlier run of this output"}, o.overwrite);
   set.add({.name = "retry-failed", .help = "run failed requests of a finished job again"},
           o.retry_failed);
+  set.add({.name = "trace", .value = "FILE", .help = "timeline of all ranks, for Perfetto"},
+          o.trace);
   set.add({.name = "seed", .value = "N", .help = "of requests that have none"}, o.seed,
           {0, std::numeric_limits<std::int64_t>::max()});
 }
@@ -112,6 +113,10 @@ void declare_running(OptionSet& set, GenerateOptions& o) {
           o.max_num_batched_tokens, {1, 65536});
   set.add({.name = "block-size", .value = "N", .help = "tokens of a KV block: 16, 32, ... 256"},
           o.block_size, {16, 256});
+  set.add_choice({.name = "kv-cache-dtype",
+                  .value = "T",
+                  .help = "auto (as --dtype), or int8: half the memory"},
+                 o.kv_cache_dtype, {"auto", "int8"});
   set.add({.name = "kv-cache-memory-bytes",
            .value = "SIZE",
            .help = "of each rank",
@@ -143,6 +148,9 @@ std::optional<std::string> parse_generate_options(const std::vector<std::string>
   declare_running(set, options);
   if (!set.parse(args)) return set.help();
   set.exclude("overwrite", "retry-failed");
+  if (!options.trace.empty() && options.trace == options.output) {
+    throw set.rejected("trace", "another file than --output");
+  }
   if ((options.block_size & (options.block_size - 1)) != 0) {
     throw set.rejected("block-size", "a power of two from 16 to 256");
   }

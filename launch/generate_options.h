@@ -21,6 +21,7 @@ struct GenerateOptions {
   std::string load = "node";
   std::string dtype = "auto";
   std::string quantization = "none";
+  std::string kv_cache_dtype = "auto";
   std::optional<int> max_model_len;
   std::string generation_config = "auto";
   std::vector<std::string> served_model_names;
@@ -33,6 +34,7 @@ struct GenerateOptions {
   std::string shard;
   bool overwrite = false;
   bool retry_failed = false;
+  std::string trace;
   std::int64_t seed = 0;
 
   // Layout: sizes of 0 follow from the number of ranks

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "kernels/traced_ops.h"
 #include "model/checkpoint/dummy_checkpoint.h"
 #include "partition/layer_split.h"
 #include "partition/placement.h"
@@ -34,6 +35,9 @@ constexpr std::size_t kPlanBytesPerSequence = 64;
 // Rows whose logits are taken at once: enough to be bound by computing, few enough that a large
 // vocabulary's logits stay small.
 constexpr int kLogitRows = 64;
+
+// Spans that a rank keeps for --trace, 32 bytes each: about a minute of steps of 30 layers.
+constexpr std::size_t kTraceSpans = std::size_t{1} << 18;
 
 DType choose_dtype(const std::string& name, const Checkpoint& checkpoint) {
   if (name == "float32") return DType::kFloat32;
@@ -101,7 +105,7 @@ int agree_on_blocks(const Environment& environment, const GenerateOptions& optio
   const std::int64_t blocks_per_sequence = (setup.max_model_len + block - 1) / block;
   const std::int64_t useful = blocks_per_sequence * options.max_num_seqs;
   const std::size_t block_bytes =
-      stage_block_bytes(setup.checkpoint->config(), setup.part(), *setup.ops, block);
+      stage_block_bytes(setup.checkpoint->config(), setup.part(), *setup.ops, setup.size);
   const std::int64_t blocks =
       environment.world().min(blocks_in_memory(environment, options, block_bytes, useful));
   if (blocks < blocks_per_sequence) {
@@ -140,6 +144,8 @@ JobKey make_job_key(const RankSetup& setup, const GenerateOptions& options, cons
        fmt::format("--dtype {}", dtype_name(setup.dtype))},
       {"quantization", options.quantization,
        fmt::format("--quantization {}", options.quantization)},
+      {"kv-cache-dtype", options.kv_cache_dtype,
+       fmt::format("--kv-cache-dtype {}", options.kv_cache_dtype)},
       {"numeric class", numeric_class(options),
        numeric_class(options) == "portable" ? "--isa portable" : "--isa auto"},
       {"seed", std::to_string(options.seed), fmt::format("--seed {}", options.seed)},
@@ -225,6 +231,10 @@ RankSetup set_up_rank(const Environment& environment, const GenerateOptions& opt
   setup.pool = make_thread_pool(setup.num_threads);
   setup.ops = options.backend == "reference" ? make_reference_ops(setup.dtype)
                                              : make_cpu_ops(setup.dtype, *setup.pool, options.isa);
+  if (!options.trace.empty()) {
+    setup.recorder = std::make_unique<SpanRecorder>(kTraceSpans);
+    setup.ops = make_traced_ops(std::move(setup.ops), *setup.recorder);
+  }
   setup.max_plan_bytes =
       kPlanBytesBase + static_cast<std::size_t>(options.max_num_batched_tokens) * kPlanBytesPerRow +
       static_cast<std::size_t>(options.max_num_seqs) * kPlanBytesPerSequence;
@@ -232,7 +242,8 @@ RankSetup set_up_rank(const Environment& environment, const GenerateOptions& opt
                 .max_logit_rows = std::min(options.max_num_batched_tokens, kLogitRows),
                 .max_context = setup.max_model_len,
                 .num_blocks = 0,
-                .block_tokens = options.block_size};
+                .block_tokens = options.block_size,
+                .kv_type = options.kv_cache_dtype == "int8" ? KvType::kInt8 : KvType::kCompute};
   return setup;
 }
 
@@ -261,7 +272,7 @@ std::vector<StageMemory> stage_memories(const RankSetup& setup, const GenerateOp
     stages.push_back(
         {.part = part,
          .weight_bytes = stage_weight_bytes(config, part, {setup.dtype, setup.quantization}),
-         .kv_bytes = stage_block_bytes(config, part, *setup.ops, setup.size.block_tokens) *
+         .kv_bytes = stage_block_bytes(config, part, *setup.ops, setup.size) *
                      static_cast<std::size_t>(setup.size.num_blocks),
          .workspace_bytes = stage_workspace_bytes(config, part, setup.dtype, setup.size),
          .message_bytes = messages});
@@ -358,10 +369,13 @@ std::unique_ptr<HostSetup> set_up_host(const RankSetup& setup, const GenerateOpt
                    .defaults = std::move(defaults),
                    .seed = static_cast<std::uint64_t>(options.seed),
                    .served_model_names = options.served_model_names});
-  return std::make_unique<HostSetup>(HostSetup{.text = std::move(text),
-                                               .parser = std::move(parser),
-                                               .context = std::move(context),
-                                               .store = std::move(store)});
+  auto host = std::make_unique<HostSetup>(HostSetup{.text = std::move(text),
+                                                    .parser = std::move(parser),
+                                                    .context = std::move(context),
+                                                    .store = std::move(store),
+                                                    .trace = nullptr});
+  if (!options.trace.empty()) host->trace = std::make_unique<PartialFile>(options.trace);
+  return host;
 }
 
 }  // namespace headrace

@@ -10,11 +10,13 @@
 #include "comm/environment.h"
 #include "comm/message_channel.h"
 #include "kernels/ops.h"
+#include "kernels/span_recorder.h"
 #include "kernels/thread_pool.h"
 #include "launch/generate_options.h"
 #include "launch/memory_plan.h"
 #include "launch/model_text.h"
 #include "model/checkpoint/checkpoint.h"
+#include "model/checkpoint/partial_file.h"
 #include "model/stage_model.h"
 #include "partition/topology.h"
 #include "runtime/job/answer_builder.h"
@@ -34,6 +36,7 @@ struct RankSetup {
   Quantization quantization = Quantization::kNone;
   int num_threads = 1;
   std::unique_ptr<ThreadPool> pool;
+  std::unique_ptr<SpanRecorder> recorder;  // with --trace
   std::unique_ptr<Ops> ops;
   std::vector<StagePart> parts;  // of all stages, as their first ranks have them
   StageSize size;
@@ -81,6 +84,7 @@ struct HostSetup {
   std::unique_ptr<RequestParser> parser;
   AnswerContext context;
   JobStore store;
+  std::unique_ptr<PartialFile> trace;  // with --trace
 };
 
 /// Loads tokenizer and template, checks the inputs, opens the job. The template's date is that of

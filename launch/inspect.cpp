@@ -14,6 +14,7 @@
 #include "launch/options.h"
 #include "model/checkpoint/hdf5_contents.h"
 #include "runtime/job/json_line.h"
+#include "runtime/trace/trace_file.h"
 
 namespace headrace {
 namespace {
@@ -75,6 +76,7 @@ Findings inspect_file(const InspectOptions& options) {
   if (begins_with(options.path, "GGUF") || is_hdf5(options.path)) return inspect_model(options);
   if (const auto output = output_of(options.path)) return inspect_output(*output, options);
   if (has_job_files(options.path)) return inspect_output(options.path, options);
+  if (is_trace(options.path)) return inspect_trace(options);
   if (is_compressed(options.path)) return inspect_requests(options);
   if (const auto first = first_object(options.path)) {
     if (first->contains("custom_id") && first->contains("response")) {
@@ -87,8 +89,9 @@ Findings inspect_file(const InspectOptions& options) {
   const std::string hint = options.path.ends_with(".safetensors")
                                ? "; weights alone are no model: name the directory they are in"
                                : "";
-  throw std::invalid_argument(fmt::format(
-      "{}: neither a model, an output, a job's file nor a file of requests{}", options.path, hint));
+  throw std::invalid_argument(
+      fmt::format("{}: neither a model, an output, a job's file, a trace nor a file of requests{}",
+                  options.path, hint));
 }
 
 std::string value_text(const ordered_json& value) {
@@ -140,6 +143,7 @@ std::string findings_text(const Findings& findings, const std::string& path) {
     std::replace(label.begin(), label.end(), '_', ' ');
     text += fmt::format("  {:<{}}  {}\n", label, width, value_text(value));
   }
+  text += findings.table;
   for (const std::string& problem : findings.problems)
     text += fmt::format("problem: {}\n", problem);
   return text + (findings.problems.empty() ? "sound\n" : "not sound\n");
@@ -157,13 +161,13 @@ ordered_json findings_json(const Findings& findings, const std::string& path) {
 int run_inspect(const std::vector<std::string>& args) {
   InspectOptions o;
   std::vector<std::string> paths;
-  OptionSet options({.command = "inspect",
-                     .synopsis = "PATH",
-                     .summary =
-                         "Says what PATH is (model, output, file of a job, file of requests), its "
-                         "facts, and whether\nit is sound. Exit codes: 0 sound (an output: "
-                         "complete), 3 complete with failed requests,\n75 unfinished and "
-                         "resumable, 2 not sound or none of these."});
+  OptionSet options(
+      {.command = "inspect",
+       .synopsis = "PATH",
+       .summary = "Says what PATH is (model, output, file of a job, trace, file of requests), its "
+                  "facts, and whether\nit is sound. Exit codes: 0 sound (an output: "
+                  "complete), 3 complete with failed requests,\n75 unfinished and "
+                  "resumable, 2 not sound or none of these."});
   options.positional({.names = "one path", .min = 1, .max = 1}, paths);
   options.add(
       {.name = "verify", .help = "read all weights or lines, not only what tells the facts"},

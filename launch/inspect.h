@@ -24,6 +24,7 @@ struct Findings {
   nlohmann::ordered_json facts = nlohmann::ordered_json::object();
   std::vector<std::string> problems;  // empty: sound
   int exit_code = 0;
+  std::string table = {};  // for people, below the facts; --json has it among the facts
 
   /// Unsound: one line that says what is wrong and where.
   void problem(std::string text);
@@ -37,6 +38,9 @@ Findings inspect_output(const std::string& output, const InspectOptions& options
 
 /// A file of requests.
 Findings inspect_requests(const InspectOptions& options);
+
+/// The file of generate --trace.
+Findings inspect_trace(const InspectOptions& options);
 
 /// Finds out which of them the path is. Throws std::invalid_argument where it is none.
 Findings inspect_path(const InspectOptions& options);

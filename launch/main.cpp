@@ -39,6 +39,8 @@ constexpr std::array kCommands = {
             run_tokenize},
     Command{"compare", "compare two outputs: missing ids, first differing token, log-probs, speed",
             run_compare},
+    Command{"bench", "measure a model's operators, or where the time of a short job goes",
+            run_bench},
 };
 
 std::string usage() {

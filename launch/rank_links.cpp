@@ -2,6 +2,7 @@
 
 #include "comm/mpi_channel.h"
 #include "comm/mpi_exchange.h"
+#include "comm/traced_exchange.h"
 #include "runtime/dispatch/dispatcher.h"
 
 namespace headrace {
@@ -66,6 +67,9 @@ class Builder {
                                                                      : make_message_exchange;
     links_.exchange =
         make(*links_.stage_group, exchange_bytes(setup_, options_, setup_.part()), std::move(wait));
+    if (setup_.recorder) {
+      links_.exchange = make_traced_exchange(std::move(links_.exchange), *setup_.recorder);
+    }
   }
 
   void link_replicas() {

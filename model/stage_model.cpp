@@ -64,7 +64,7 @@ int most_own_rows(const StageSize& size, const StagePart& part) {
 
 }  // namespace
 
-AttentionShape attention_shape(const ModelConfig& config, const StagePart& part) {
+AttentionShape attention_shape(const ModelConfig& config, const StagePart& part, KvType kv_type) {
   const TensorShard own = stage_shard(config, part).own;
   return {.num_heads = own.heads.size(),
           .num_kv_heads = own.kv_heads.size(),
@@ -74,12 +74,13 @@ AttentionShape attention_shape(const ModelConfig& config, const StagePart& part)
                        ? config.attention_scale
                        : static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim))),
           .window = 0,
-          .soft_cap = config.attention_soft_cap};
+          .soft_cap = config.attention_soft_cap,
+          .kv_type = kv_type};
 }
 
 std::size_t stage_block_bytes(const ModelConfig& config, const StagePart& part, const Ops& ops,
-                              int block_tokens) {
-  return ops.kv_block_bytes(attention_shape(config, part), block_tokens) *
+                              const StageSize& size) {
+  return ops.kv_block_bytes(attention_shape(config, part, size.kv_type), size.block_tokens) *
          static_cast<std::size_t>(part.num_layers());
 }
 
@@ -131,7 +132,7 @@ StageModel::StageModel(const ModelConfig& config, StagePart part, StageWeights w
       size_(size),
       exchange_(exchange),
       shard_(stage_shard(config, part)),
-      attention_(attention_shape(config, part)),
+      attention_(attention_shape(config, part, size.kv_type)),
       rotations_(config.rope, part.num_layers() > 0 ? size.max_rows : 0) {
   const RowWidths w = row_widths(config, shard_.own);
   const DType dtype = ops.compute_dtype();

@@ -30,6 +30,7 @@ struct StageSize {
   int max_context = 0;     // positions of a sequence
   int num_blocks = 0;      // of the KV cache
   int block_tokens = 16;
+  KvType kv_type = KvType::kCompute;
 };
 
 class StageModel {
@@ -120,10 +121,10 @@ std::size_t stage_exchange_bytes(const ModelConfig& config, const StagePart& par
 std::size_t stage_workspace_bytes(const ModelConfig& config, const StagePart& part, DType dtype,
                                   const StageSize& size);
 std::size_t stage_block_bytes(const ModelConfig& config, const StagePart& part, const Ops& ops,
-                              int block_tokens);
+                              const StageSize& size);
 
 /// The heads of the part's attention as the operators see them, in a layer that sees everything and
 /// has RoPE.
-AttentionShape attention_shape(const ModelConfig& config, const StagePart& part);
+AttentionShape attention_shape(const ModelConfig& config, const StagePart& part, KvType kv_type);
 
 }  // namespace headrace

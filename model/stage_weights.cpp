@@ -133,11 +133,11 @@ std::int64_t rounded_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-// Integers, and for each slice and column a scale and a sum.
+// Integers, and for each slice and column a scale.
 std::size_t int8_bytes(const ReductionTree& tree, std::int64_t columns) {
   std::int64_t bytes = 0;
   for (std::size_t s = 0; s < tree.merges.size(); ++s) {
-    bytes += rounded_up(tree.bounds[s + 1] - tree.bounds[s], kInt8SliceMultiple) + 8;
+    bytes += rounded_up(tree.bounds[s + 1] - tree.bounds[s], kInt8SliceMultiple) + 4;
   }
   return static_cast<std::size_t>(columns * bytes);
 }

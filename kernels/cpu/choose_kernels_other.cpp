@@ -15,7 +15,7 @@ const KernelTable& choose_kernels(std::string_view isa, DType compute_dtype) {
   throw std::invalid_argument("isa '" + std::string(isa) + "': this CPU offers auto, portable");
 }
 
-const ProductKernels& choose_int8_kernels(std::string_view /*isa*/, DType compute_dtype) {
+const Int8Kernels& choose_int8_kernels(std::string_view /*isa*/, DType compute_dtype) {
   return portable_int8_kernels(compute_dtype);
 }
 

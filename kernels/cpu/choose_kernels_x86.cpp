@@ -67,7 +67,7 @@ const KernelTable& choose_kernels(std::string_view isa, DType compute_dtype) {
   throw std::invalid_argument("isa '" + std::string(isa) + "': this CPU offers " + offered);
 }
 
-const ProductKernels& choose_int8_kernels(std::string_view isa, DType compute_dtype) {
+const Int8Kernels& choose_int8_kernels(std::string_view isa, DType compute_dtype) {
   const Features& f = features();
   if (isa == "portable" || !f.avx2) return portable_int8_kernels(compute_dtype);
   if (isa == "avx2" || !f.avx512_vnni) return avx2_int8_kernels(compute_dtype);

@@ -55,7 +55,7 @@ class CpuOps final : public Ops {
       : dtype_(compute_dtype),
         pool_(pool),
         kernels_(choose_kernels(isa, compute_dtype)),
-        int8_products_(choose_int8_kernels(isa, compute_dtype)) {}
+        int8_(choose_int8_kernels(isa, compute_dtype)) {}
 
   DType compute_dtype() const override { return dtype_; }
 
@@ -63,14 +63,16 @@ class CpuOps final : public Ops {
     require_matrix(spec, dtype_);
     std::unique_ptr<PackedMatrix> matrix;
     if (spec.quantization == Quantization::kInt8) {
-      matrix = std::make_unique<Int8Matrix>(spec);
-      const std::size_t scales = static_cast<std::size_t>(kPackedRows) * spec.tree.merges.size();
+      auto quantized = std::make_unique<Int8Matrix>(spec);
+      const auto scales = static_cast<std::size_t>(kPackedRows * quantized->num_groups());
       row_scales_.resize(std::max(row_scales_.size(), scales));
+      row_offsets_.resize(row_scales_.size());
+      matrix = std::move(quantized);
     } else {
       matrix = std::make_unique<ComputeMatrix>(spec, dtype_);
     }
     const std::size_t packed_bytes = static_cast<std::size_t>(
-        kPackedRows * packed_row_dwords(matrix->steps(), products(*matrix).dwords_per_step) *
+        kPackedRows * matrix->row_dwords(products(*matrix).dwords_per_step) *
         static_cast<std::int64_t>(sizeof(std::uint32_t)));
     if (packed_bytes > packed_.bytes()) packed_ = Buffer(packed_bytes);
     return matrix;
@@ -171,20 +173,22 @@ class CpuOps final : public Ops {
     require_view(qkv, {.name = "rope: qkv", .rows = q_out.rows, .cols = q_cols + 2 * kv_cols});
     require_view(q_out, {"rope: q_out", q_out.rows, q_cols, dtype_});
     const KvLayout layout = make_kv_layout(shape, kv.block_tokens, dtype_);
+    const auto rope_and_store =
+        shape.kv_type == KvType::kInt8 ? int8_.rope_and_store : kernels_.rope_and_store;
     over_rows(q_out.rows, qkv.cols, [&](std::int64_t begin, std::int64_t end) {
       for (const SequenceRows& sequence : sequences) {
         const std::int64_t from = std::max<std::int64_t>(begin - sequence.first_row, 0);
         const std::int64_t to = std::min<std::int64_t>(end - sequence.first_row, sequence.num_rows);
         if (from >= to) continue;
-        kernels_.rope_and_store({.qkv = qkv.f32(),
-                                 .cos_sin = cos_sin,
-                                 .q_out = q_out.data,
-                                 .shape = shape,
-                                 .kv = kv,
-                                 .layout = layout,
-                                 .sequence = sequence,
-                                 .row_begin = static_cast<int>(from),
-                                 .row_end = static_cast<int>(to)});
+        rope_and_store({.qkv = qkv.f32(),
+                        .cos_sin = cos_sin,
+                        .q_out = q_out.data,
+                        .shape = shape,
+                        .kv = kv,
+                        .layout = layout,
+                        .sequence = sequence,
+                        .row_begin = static_cast<int>(from),
+                        .row_end = static_cast<int>(to)});
       }
     });
   }
@@ -211,6 +215,7 @@ class CpuOps final : public Ops {
               .row_begin = tile.row_begin,
               .row_end = tile.row_end};
     };
+    const auto attend = shape.kv_type == KvType::kInt8 ? int8_.attention : kernels_.attention;
     // A thread does a few tiles one after the other, so that it knows what to fetch for the next.
     const std::int64_t tiles = std::ssize(tiles_);
     const std::int64_t per_task = std::clamp<std::int64_t>(
@@ -222,7 +227,7 @@ class CpuOps final : public Ops {
       for (std::int64_t i = task * per_task; i < end; ++i) {
         const bool more = i + 1 < end;
         const AttentionArgs next = more ? args_of(i + 1) : args;
-        kernels_.attention(args, more ? &next : nullptr);
+        attend(args, more ? &next : nullptr);
         args = next;
       }
     });
@@ -324,18 +329,20 @@ class CpuOps final : public Ops {
                     .n = matrix.n(),
                     .segments = matrix.segments().data(),
                     .num_segments = static_cast<int>(matrix.segments().size()),
+                    .row_dwords = matrix.row_dwords(products(matrix).dwords_per_step),
                     .out = out.f32() + row * out.cols,
                     .value_stride = out.rows * out.cols,
                     .bias = bias,
                     .epilogue = epilogue,
-                    .row_scales = row_scales_.data()};
+                    .row_scales = row_scales_.data(),
+                    .row_offsets = row_offsets_.data()};
       matrix.describe_columns(args);
       multiply_packed(matrix, args);
     }
   }
 
   const ProductKernels& products(const PackedMatrix& matrix) const {
-    return matrix.quantization() == Quantization::kInt8 ? int8_products_ : kernels_.products;
+    return matrix.quantization() == Quantization::kInt8 ? int8_.products : kernels_.products;
   }
 
   std::uint32_t* packed_rows() const { return reinterpret_cast<std::uint32_t*>(packed_.data()); }
@@ -344,7 +351,7 @@ class CpuOps final : public Ops {
             std::int64_t rows) {
     const ProductKernels& kernels = products(matrix);
     const std::int64_t blocks = num_row_blocks(rows, kernels.tile_rows);
-    const std::int64_t row_dwords = packed_row_dwords(matrix.steps(), kernels.dwords_per_step);
+    const std::int64_t row_dwords = matrix.row_dwords(kernels.dwords_per_step);
     const std::int64_t per_task =
         std::max<std::int64_t>(1, kElementsPerTask / (kernels.tile_rows * row_dwords));
     run(ceil_div(blocks, per_task), [&](std::int64_t task) {
@@ -358,8 +365,9 @@ class CpuOps final : public Ops {
                       .packed = packed_rows() + begin * row_dwords,
                       .segments = matrix.segments().data(),
                       .num_segments = static_cast<int>(matrix.segments().size()),
-                      .row_scales = row_scales_.data() + begin,
-                      .scale_stride = rows});
+                      .scales = row_scales_.data() + begin,
+                      .offsets = row_offsets_.data() + begin,
+                      .group_stride = rows});
       }
     });
   }
@@ -433,9 +441,10 @@ class CpuOps final : public Ops {
   DType dtype_;
   ThreadPool& pool_;
   const KernelTable& kernels_;
-  const ProductKernels& int8_products_;
-  Buffer packed_;                     // rows of the product in progress, as the kernels read them
-  std::vector<float> row_scales_;     // the same rows' scales, where they are quantised
+  const Int8Kernels& int8_;
+  Buffer packed_;                  // rows of the product in progress, as the kernels read them
+  std::vector<float> row_scales_;  // of the same rows' groups, where they are quantised
+  std::vector<std::int32_t> row_offsets_;
   std::vector<AttentionTile> tiles_;  // of the attention in progress
 };
 

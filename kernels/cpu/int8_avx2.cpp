@@ -1,5 +1,5 @@
 #include "kernels/cpu/lanes_avx2.h"
-#include "kernels/cpu/simd_int8.h"
+#include "kernels/cpu/simd_attention_int8.h"
 
 namespace headrace {
 namespace {
@@ -14,9 +14,10 @@ struct Avx2Int8 {
     __m256i high;
   };
   static constexpr int kDwordsPerStep = 2;
-  static constexpr bool kOffsetInputs = false;
 
-  static I zero() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+  static I start(std::int32_t /*offset*/) {
+    return {_mm256_setzero_si256(), _mm256_setzero_si256()};
+  }
   static Lanes::V to_float(I sums) {
     return {_mm256_cvtepi32_ps(sums.low), _mm256_cvtepi32_ps(sums.high)};
   }
@@ -34,8 +35,9 @@ struct Avx2Int8 {
     add_pairs<MR, NV>(sums, a + 1, Rows::kRowStride, columns);
   }
 
-  /// Sixteen values, rounded to integers, as the inputs of four steps.
-  static void store_inputs(std::uint32_t* out, Lanes::V v) {
+  /// Sixteen values, rounded to integers, as the inputs of four steps. Gives their sum only where
+  /// start() needs it.
+  static std::int32_t store_inputs(std::uint32_t* out, Lanes::V v) {
     const __m256i packed =
         _mm256_packs_epi32(_mm256_cvtps_epi32(v.low), _mm256_cvtps_epi32(v.high));
     const __m256i ordered = _mm256_permute4x64_epi64(packed, 0xD8);
@@ -43,6 +45,7 @@ struct Avx2Int8 {
     const __m256i pairs = _mm256_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15, 0,
                                            1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_shuffle_epi8(ordered, pairs));
+    return 0;
   }
 
  private:
@@ -63,7 +66,8 @@ struct Avx2Int8 {
   }
 
   static __m256i bytes(const std::uint32_t* p) {
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    const __m256i offset = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    return _mm256_xor_si256(offset, _mm256_set1_epi8(-128));
   }
   static __m256i even8(const std::uint32_t* p) {
     return _mm256_srai_epi16(_mm256_slli_epi16(bytes(p), 8), 8);
@@ -73,12 +77,12 @@ struct Avx2Int8 {
   }
 };
 
-constexpr ProductKernels kFloat32 = make_int8_kernels<Float32Format<Avx2Lanes>, Avx2Int8>();
-constexpr ProductKernels kBFloat16 = make_int8_kernels<SplitBf16Format<Avx2Lanes>, Avx2Int8>();
+constexpr Int8Kernels kFloat32 = make_int8_kernels<Float32Format<Avx2Lanes>, Avx2Int8>();
+constexpr Int8Kernels kBFloat16 = make_int8_kernels<SplitBf16Format<Avx2Lanes>, Avx2Int8>();
 
 }  // namespace
 
-const ProductKernels& avx2_int8_kernels(DType compute_dtype) {
+const Int8Kernels& avx2_int8_kernels(DType compute_dtype) {
   return compute_dtype == DType::kBFloat16 ? kBFloat16 : kFloat32;
 }
 

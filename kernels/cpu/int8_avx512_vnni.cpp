@@ -1,19 +1,17 @@
 #include "kernels/cpu/lanes_avx512.h"
-#include "kernels/cpu/simd_int8.h"
+#include "kernels/cpu/simd_attention_int8.h"
 
 namespace headrace {
 namespace {
 
 // The dot product of four unsigned and four signed bytes, added to an int32 without saturation.
-// Inputs are the unsigned side.
+// Weights are the unsigned side, 128 too large; sums start with what that makes too much.
 struct VnniInt8 {
   using Lanes = Avx512Lanes;
   using I = __m512i;
   static constexpr int kDwordsPerStep = 1;
-  static constexpr bool kOffsetInputs = true;
 
-  static I zero() { return _mm512_setzero_si512(); }
-  static I load(const std::int32_t* p) { return _mm512_loadu_si512(p); }
+  static I start(std::int32_t offset) { return _mm512_set1_epi32(offset); }
   static Lanes::V to_float(I sums) { return _mm512_cvtepi32_ps(sums); }
 
   template <class Rows, int MR, int NV>
@@ -29,25 +27,25 @@ struct VnniInt8 {
 #pragma GCC unroll 4
       for (int v = 0; v < NV; ++v) {
         // GCC 12 copies every sum around the intrinsic, and spills them from 16 rows on.
-        asm("vpdpbusd %2, %1, %0" : "+v"(sums.at[m][v]) : "v"(input), "v"(columns[v]));
+        asm("vpdpbusd %2, %1, %0" : "+v"(sums.at[m][v]) : "v"(columns[v]), "v"(input));
       }
     }
   }
 
-  /// Sixteen values, rounded to integers, as the inputs of four steps.
-  static void store_inputs(std::uint32_t* out, Lanes::V v) {
-    const __m128i bytes = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(v));
-    const __m128i offset = _mm_xor_si128(bytes, _mm_set1_epi8(-128));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), offset);
+  /// Sixteen values, rounded to integers, as the inputs of four steps; gives their sum.
+  static std::int32_t store_inputs(std::uint32_t* out, Lanes::V v) {
+    const I integers = _mm512_cvtps_epi32(v);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm512_cvtepi32_epi8(integers));
+    return _mm512_reduce_add_epi32(integers);
   }
 };
 
-constexpr ProductKernels kFloat32 = make_int8_kernels<Float32Format<Avx512Lanes>, VnniInt8>();
-constexpr ProductKernels kBFloat16 = make_int8_kernels<SplitBf16Format<Avx512Lanes>, VnniInt8>();
+constexpr Int8Kernels kFloat32 = make_int8_kernels<Float32Format<Avx512Lanes>, VnniInt8>();
+constexpr Int8Kernels kBFloat16 = make_int8_kernels<SplitBf16Format<Avx512Lanes>, VnniInt8>();
 
 }  // namespace
 
-const ProductKernels& avx512_vnni_int8_kernels(DType compute_dtype) {
+const Int8Kernels& avx512_vnni_int8_kernels(DType compute_dtype) {
   return compute_dtype == DType::kBFloat16 ? kBFloat16 : kFloat32;
 }
 

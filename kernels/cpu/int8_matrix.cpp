@@ -12,6 +12,9 @@ namespace {
 
 constexpr int kGroup = elements_per_dword(Quantization::kInt8, DType::kFloat32);
 
+// 128 in each byte: added to an int8, and taken away, by turning its sign bit.
+constexpr std::uint32_t kOffsets = 0x80808080U;
+
 Int8Scale scale_of(const float* values, std::int64_t count) {
   float largest = 0.0F;
   bool finite = true;
@@ -26,11 +29,10 @@ Int8Scale scale_of(const float* values, std::int64_t count) {
 
 Int8Matrix::Int8Matrix(const MatrixSpec& spec)
     : PackedMatrix(spec, kGroup, kInt8SliceMultiple),
-      scales_(segments().size() * static_cast<std::size_t>(stride())),
-      offsets_(scales_.size()) {}
+      scales_(segments().size() * static_cast<std::size_t>(stride())) {}
 
 std::size_t Int8Matrix::bytes() const {
-  return PackedMatrix::bytes() + scales_.size() * (sizeof(float) + sizeof(std::int32_t));
+  return PackedMatrix::bytes() + scales_.size() * sizeof(float);
 }
 
 void Int8Matrix::set_rows(std::int64_t first_row, ConstTensorView rows) {
@@ -50,21 +52,18 @@ void Int8Matrix::set_slice(std::int64_t row, std::size_t slice, const float* val
   const Segment& segment = segments()[slice];
   const Int8Scale scale = scale_of(values, segment.num_elements);
   std::uint32_t* out = column(row) + segment.begin * kPanelColumns;
-  std::int32_t sum = 0;
   for (std::int32_t i = 0; i < segment.num_elements; i += kGroup, out += kPanelColumns) {
-    std::uint32_t dword = 0;
+    std::uint32_t dword = kOffsets;
     for (std::int32_t j = 0; j < std::min(kGroup, segment.num_elements - i); ++j) {
       const float scaled = values[i + j] * scale.inverse;
       const auto integer =
           std::isfinite(scaled) ? static_cast<std::int32_t>(std::nearbyint(scaled)) : 0;
-      sum += integer;
-      dword |= static_cast<std::uint32_t>(static_cast<std::uint8_t>(integer)) << (8 * j);
+      dword ^= static_cast<std::uint32_t>(static_cast<std::uint8_t>(integer)) << (8 * j);
     }
     *out = dword;
   }
   const auto at = slice * static_cast<std::size_t>(stride()) + static_cast<std::size_t>(row);
   scales_[at] = scale.scale;
-  offsets_[at] = -128 * sum;
 }
 
 void Int8Matrix::copy_row(float* out, std::int64_t i) const {
@@ -74,16 +73,25 @@ void Int8Matrix::copy_row(float* out, std::int64_t i) const {
     const float scale =
         scales_[s * static_cast<std::size_t>(stride()) + static_cast<std::size_t>(i)];
     for (std::int32_t c = 0; c < segment.num_elements; ++c) {
-      const std::uint32_t dword = source[c / kGroup * kPanelColumns];
+      const std::uint32_t dword = source[c / kGroup * kPanelColumns] ^ kOffsets;
       const auto integer = static_cast<std::int8_t>(dword >> (8 * (c % kGroup)));
       out[segment.first_element + c] = static_cast<float>(integer) * scale;
     }
   }
 }
 
+std::int64_t Int8Matrix::num_groups() const {
+  std::int64_t groups = 0;
+  for (const Segment& slice : segments()) groups += num_int8_groups(slice.num_elements);
+  return groups;
+}
+
+std::int64_t Int8Matrix::row_dwords(int dwords_per_step) const {
+  return num_groups() * (kInt8Group / kGroup) * dwords_per_step;
+}
+
 void Int8Matrix::describe_columns(GemmArgs& args) const {
   args.column_scales = scales_.data();
-  args.column_offsets = offsets_.data();
   args.column_stride = stride();
 }
 

@@ -1,5 +1,5 @@
 #include "kernels/cpu/lanes_portable.h"
-#include "kernels/cpu/simd_int8.h"
+#include "kernels/cpu/simd_attention_int8.h"
 
 namespace headrace {
 namespace {
@@ -10,9 +10,8 @@ struct PortableInt8 {
     std::int32_t lane[16];
   };
   static constexpr int kDwordsPerStep = 1;
-  static constexpr bool kOffsetInputs = false;
 
-  static I zero() { return {}; }
+  static I start(std::int32_t /*offset*/) { return {}; }
   static Lanes::V to_float(I sums) {
     Lanes::V v{};
     for (int i = 0; i < 16; ++i) v.lane[i] = static_cast<float>(sums.lane[i]);
@@ -30,7 +29,7 @@ struct PortableInt8 {
       const std::uint32_t input = a[m * Rows::kRowStride];
       for (int v = 0; v < NV; ++v) {
         for (int lane = 0; lane < 16; ++lane) {
-          const std::uint32_t weight = w[v][at + lane];
+          const std::uint32_t weight = w[v][at + lane] ^ 0x80808080U;
           for (int i = 0; i < 4; ++i) {
             sums.at[m][v].lane[lane] += byte_of(input, i) * byte_of(weight, i);
           }
@@ -39,8 +38,9 @@ struct PortableInt8 {
     }
   }
 
-  /// Sixteen values, rounded to integers, as the inputs of four steps.
-  static void store_inputs(std::uint32_t* out, Lanes::V v) {
+  /// Sixteen values, rounded to integers, as the inputs of four steps. Gives their sum only where
+  /// start() needs it.
+  static std::int32_t store_inputs(std::uint32_t* out, Lanes::V v) {
     for (int i = 0; i < 4; ++i) {
       std::uint32_t dword = 0;
       for (int j = 0; j < 4; ++j) {
@@ -51,16 +51,16 @@ struct PortableInt8 {
       }
       out[i] = dword;
     }
+    return 0;
   }
 };
 
-constexpr ProductKernels kFloat32 = make_int8_kernels<Float32Format<PortableLanes>, PortableInt8>();
-constexpr ProductKernels kBFloat16 =
-    make_int8_kernels<SplitBf16Format<PortableLanes>, PortableInt8>();
+constexpr Int8Kernels kFloat32 = make_int8_kernels<Float32Format<PortableLanes>, PortableInt8>();
+constexpr Int8Kernels kBFloat16 = make_int8_kernels<SplitBf16Format<PortableLanes>, PortableInt8>();
 
 }  // namespace
 
-const ProductKernels& portable_int8_kernels(DType compute_dtype) {
+const Int8Kernels& portable_int8_kernels(DType compute_dtype) {
   return compute_dtype == DType::kBFloat16 ? kBFloat16 : kFloat32;
 }
 

@@ -9,6 +9,7 @@
 #include "kernels/cpu/kv_layout.h"
 #include "kernels/op_checks.h"
 #include "kernels/ops.h"
+#include "kernels/quantize.h"
 
 namespace headrace {
 
@@ -40,13 +41,14 @@ struct PackArgs {
   std::int64_t steps = 0;  // dword steps of a row
   std::int64_t first_row = 0;
   int num_rows = 0;
-  std::uint32_t* packed = nullptr;  // [runs, num_rows, kPackedRunDwords]
-  // Where rows are quantised: the slices, and where their scales go: the block's rows of slice s
-  // from row_scales + s * scale_stride on.
+  std::uint32_t* packed = nullptr;  // [runs, num_rows, kPackedRunDwords]; in int8 a run is a group
+  // Where rows are quantised: the slices, and where the scales of their groups go, and -128 times
+  // the sums of their integers: of group g, the block's rows from g * group_stride on.
   const Segment* segments = nullptr;
   int num_segments = 0;
-  float* row_scales = nullptr;
-  std::int64_t scale_stride = 0;
+  float* scales = nullptr;
+  std::int32_t* offsets = nullptr;
+  std::int64_t group_stride = 0;
 };
 
 enum class Epilogue { kStore, kAddTo };
@@ -63,15 +65,16 @@ struct GemmArgs {
   std::int64_t panel_end = 0;
   const Segment* segments = nullptr;
   int num_segments = 0;
-  float* out = nullptr;  // [rows, n]
+  std::int64_t row_dwords = 0;  // of a packed row
+  float* out = nullptr;         // [rows, n]
   std::int64_t value_stride = 0;
   const float* bias = nullptr;  // [n] or null
   Epilogue epilogue = Epilogue::kStore;
-  // Of quantised weights, by slice: the packed rows' scales [rows]; the columns' scales and -128
-  // times the sum of their integers [panels * 16].
+  // Of quantised weights: what pack wrote for the groups of all rows, and the columns' scales by
+  // slice [slices, panels * 16].
   const float* row_scales = nullptr;
+  const std::int32_t* row_offsets = nullptr;
   const float* column_scales = nullptr;
-  const std::int32_t* column_offsets = nullptr;
   std::int64_t column_stride = 0;
 };
 
@@ -163,6 +166,14 @@ struct KernelTable {
   RowStatistics (*row_statistics)(const float* row, std::int64_t cols) = nullptr;
 };
 
+/// What int8 needs of its own: products with int8 weights, and the cache of int8 keys and values.
+/// Inputs and outputs are in the compute type.
+struct Int8Kernels {
+  ProductKernels products;
+  void (*rope_and_store)(const RopeArgs&) = nullptr;
+  void (*attention)(const AttentionArgs&, const AttentionArgs* next) = nullptr;
+};
+
 /// Elements of K that share a dword of weights.
 constexpr int elements_per_dword(Quantization quantization, DType compute_dtype) {
   if (quantization == Quantization::kInt8) return 4;
@@ -173,6 +184,11 @@ constexpr int elements_per_dword(Quantization quantization, DType compute_dtype)
 /// falls into one cache line of packed rows.
 inline constexpr int kInt8SliceMultiple = 16;
 
+/// Groups of inputs in slices of that many elements.
+constexpr int num_int8_groups(std::int32_t elements) {
+  return (elements + kInt8Group - 1) / kInt8Group;
+}
+
 /// A matrix of `rows` rows is worked on in this many near-equal blocks; block b holds rows
 /// [b * rows / blocks, (b + 1) * rows / blocks).
 constexpr std::int64_t num_row_blocks(std::int64_t rows, std::int64_t tile_rows) {
@@ -182,17 +198,16 @@ constexpr std::int64_t num_row_blocks(std::int64_t rows, std::int64_t tile_rows)
 /// The table for "auto" or a name; throws std::invalid_argument naming what this CPU offers.
 const KernelTable& choose_kernels(std::string_view isa, DType compute_dtype);
 
-/// Products of inputs in the compute type with int8 weights, for the same names. All give the same
-/// bits.
-const ProductKernels& choose_int8_kernels(std::string_view isa, DType compute_dtype);
+/// For the same names; all give the same bits.
+const Int8Kernels& choose_int8_kernels(std::string_view isa, DType compute_dtype);
 
 const KernelTable& portable_kernels(DType compute_dtype);
 const KernelTable& avx2_kernels(DType compute_dtype);
 const KernelTable& avx512_kernels(DType compute_dtype);
 const KernelTable& avx512_bf16_kernels();  // bfloat16 only; for float32 there is nothing to gain
 
-const ProductKernels& portable_int8_kernels(DType compute_dtype);
-const ProductKernels& avx2_int8_kernels(DType compute_dtype);
-const ProductKernels& avx512_vnni_int8_kernels(DType compute_dtype);
+const Int8Kernels& portable_int8_kernels(DType compute_dtype);
+const Int8Kernels& avx2_int8_kernels(DType compute_dtype);
+const Int8Kernels& avx512_vnni_int8_kernels(DType compute_dtype);
 
 }  // namespace headrace

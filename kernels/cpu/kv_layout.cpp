@@ -3,12 +3,14 @@
 namespace headrace {
 
 KvLayout make_kv_layout(const AttentionShape& shape, int block_tokens, DType dtype) {
-  const int group = dtype == DType::kBFloat16 ? 2 : 1;
+  const bool int8 = shape.kv_type == KvType::kInt8;
+  const int group = int8 ? 4 : dtype == DType::kBFloat16 ? 2 : 1;
   KvLayout layout;
-  layout.key_steps = shape.head_dim / group;
+  layout.key_steps = (shape.head_dim + group - 1) / group;
   layout.value_stride = (shape.head_dim + 15) / 16 * 16;
   layout.values_offset = block_tokens * layout.key_steps;
-  layout.head_dwords = layout.values_offset + block_tokens / group * layout.value_stride;
+  layout.scales_offset = layout.values_offset + block_tokens / group * layout.value_stride;
+  layout.head_dwords = layout.scales_offset + (int8 ? block_tokens : 0);
   return layout;
 }
 

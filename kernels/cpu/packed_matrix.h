@@ -31,7 +31,12 @@ class PackedMatrix : public Matrix {
   }
   const std::vector<Segment>& segments() const { return segments_; }
 
-  /// Scales and offsets of the columns, where there are any.
+  /// Dwords of a row of inputs as kernels with that many dwords a step pack it.
+  virtual std::int64_t row_dwords(int dwords_per_step) const {
+    return packed_row_dwords(steps_, dwords_per_step);
+  }
+
+  /// Scales of the columns, where there are any.
   virtual void describe_columns(GemmArgs& args) const = 0;
 
  protected:

@@ -54,6 +54,14 @@ class BlockReader {
     const int slot = position % args_.kv.block_tokens;
     return head(position) + args_.layout.values_offset + slot / group * args_.layout.value_stride;
   }
+  /// Scales of int8 keys, or values, from `position` on, to the end of its block.
+  const std::uint16_t* key_scales(int position) const {
+    return reinterpret_cast<const std::uint16_t*>(head(position) + args_.layout.scales_offset) +
+           position % args_.kv.block_tokens;
+  }
+  const std::uint16_t* value_scales(int position) const {
+    return key_scales(position) + args_.kv.block_tokens;
+  }
 
  private:
   const std::uint32_t* head(int position) const {
@@ -81,8 +89,9 @@ inline int last_position(const AttentionArgs& args) {
 }
 
 // What is read a chunk later: of the same tile, then of the one that the thread does next. Without
-// fetching ahead, decoding waits for memory: `bench_kernels auto 1 attention bfloat16` took 37 to
-// 146 ns a key at 1,024 and 4,096 keys, as busy as the machine was, and 32 to 34 ns with it.
+// fetching ahead, decoding waits for memory: of SmolLM2's heads `bench --kernels --part attention`
+// took 37 to 146 ns a key at 1,024 and 4,096 keys, as busy as the machine was, and 32 to 34 ns with
+// it (one thread).
 class NextChunk {
  public:
   NextChunk(const AttentionArgs& own, const AttentionArgs* next)
@@ -242,43 +251,35 @@ int registers_for(int rows, std::int64_t left) {
   return most >= 4 && left >= 4 ? 4 : most >= 2 && left >= 2 ? 2 : 1;
 }
 
-template <class F>
-class AttentionTask {
-  using L = typename F::Lanes;
+// The largest of the scores of keys [behind, visible) of a chunk.
+template <class L>
+float chunk_max(const float* row, int behind, int visible) {
+  const auto lowest = L::set1(-__builtin_inff());
+  auto max = lowest;
+  for (int t = 0; t < visible; t += 16) {
+    auto s = L::select_first(lanes_at(t, visible), L::load(row + t), lowest);
+    if (t < behind) s = L::select_first(lanes_at(t, behind), lowest, s);
+    max = L::max(max, s);
+  }
+  return L::max_lane(max);
+}
 
- public:
-  AttentionTask(const AttentionArgs& args, const AttentionArgs* next)
+template <class L>
+void cap_scores(float* row, int visible, float soft_cap) {
+  const auto cap = L::set1(soft_cap);
+  for (int t = 0; t < visible; t += 16) L::store(row + t, soft_cap16<L>(L::load(row + t), cap));
+}
+
+// The rows of a tile, and how they walk the chunks.
+class AttentionRows {
+ protected:
+  AttentionRows(const AttentionArgs& args, const AttentionArgs* next)
       : args_(args),
         reader_(args),
         next_chunk_(args, next),
         heads_(args.head_end - args.head_begin),
         rows_((args.row_end - args.row_begin) * heads_) {}
 
-  void run() {
-    load_queries();
-    const int first = first_position(args_);
-    const int last = last_position(args_);
-    for (int begin = seen_from(first) / kChunk * kChunk; begin <= last; begin += kChunk) {
-      // Keys the first and the last position of the tile see of this chunk.
-      const int fewest = first + 1 - begin < kChunk ? first + 1 - begin : kChunk;
-      const int most = last + 1 - begin < kChunk ? last + 1 - begin : kChunk;
-      const int rows = rows_that_see(begin, first);
-      score(begin, most, rows);
-      for (int r = 0; r < rows; ++r) {
-        const int behind = seen_from(first + r / heads_) - begin;
-        const int visible = fewest + r / heads_;
-        soft_max(r, behind > 0 ? behind : 0, visible < kChunk ? visible : kChunk);
-      }
-      if (fewest == most) {
-        add_values_to(0, rows, begin, 0, most);
-      } else {
-        add_last_values(begin, fewest);
-      }
-    }
-    store_result();
-  }
-
- private:
   int seen_from(int position) const { return headrace::seen_from(args_, position); }
 
   // Rows of the tile, the first of them at position `first`, that see a key of the chunk at
@@ -294,6 +295,49 @@ class AttentionTask {
     const std::int64_t head = args_.head_begin + r % heads_;
     return (row * args_.shape.num_heads + head) * args_.shape.head_dim;
   }
+
+  // Chunk by chunk: task.score(begin, keys that any row sees, rows); task.soft_max(row, keys behind
+  // its window, keys up to its own); task.add_values(begin, keys that all rows see, any row, rows).
+  template <class Task>
+  void walk(Task& task) {
+    const int first = first_position(args_);
+    const int last = last_position(args_);
+    for (int begin = seen_from(first) / kChunk * kChunk; begin <= last; begin += kChunk) {
+      const int fewest = first + 1 - begin < kChunk ? first + 1 - begin : kChunk;
+      const int most = last + 1 - begin < kChunk ? last + 1 - begin : kChunk;
+      const int rows = rows_that_see(begin, first);
+      task.score(begin, most, rows);
+      for (int r = 0; r < rows; ++r) {
+        const int behind = seen_from(first + r / heads_) - begin;
+        const int visible = fewest + r / heads_;
+        task.soft_max(begin, r, behind > 0 ? behind : 0, visible < kChunk ? visible : kChunk);
+      }
+      task.add_values(begin, fewest, most, rows);
+    }
+  }
+
+  const AttentionArgs& args_;
+  BlockReader reader_;
+  NextChunk next_chunk_;
+  int heads_;
+  int rows_;
+};
+
+template <class F>
+class AttentionTask : private AttentionRows {
+  using L = typename F::Lanes;
+
+ public:
+  AttentionTask(const AttentionArgs& args, const AttentionArgs* next) : AttentionRows(args, next) {}
+
+  void run() {
+    load_queries();
+    walk(*this);
+    store_result();
+  }
+
+ private:
+  friend class AttentionRows;
 
   void load_queries() {
     const int dim = args_.shape.head_dim;
@@ -332,17 +376,10 @@ class AttentionTask {
   }
 
   // Turns the scores of keys [behind, visible) of a chunk into operands; the others become zero.
-  void soft_max(int r, int behind, int visible) {
+  void soft_max(int /*begin*/, int r, int behind, int visible) {
     float* row = scores(r);
-    if (args_.shape.soft_cap > 0.0F) cap_scores(row, visible);
-    const auto lowest = L::set1(-__builtin_inff());
-    auto chunk_max = lowest;
-    for (int t = 0; t < visible; t += 16) {
-      auto s = L::select_first(lanes_at(t, visible), L::load(row + t), lowest);
-      if (t < behind) s = L::select_first(lanes_at(t, behind), lowest, s);
-      chunk_max = L::max(chunk_max, s);
-    }
-    const float found = L::max_lane(chunk_max);
+    if (args_.shape.soft_cap > 0.0F) cap_scores<L>(row, visible, args_.shape.soft_cap);
+    const float found = chunk_max<L>(row, behind, visible);
     const float new_max = state_.max[r] < found ? found : state_.max[r];
     auto sum = L::zero();
     for (int t = 0; t < kChunk; t += 16) {
@@ -361,10 +398,11 @@ class AttentionTask {
     state_.max[r] = new_max;
   }
 
-  void cap_scores(float* row, int visible) {
-    const auto cap = L::set1(args_.shape.soft_cap);
-    for (int t = 0; t < visible; t += 16) {
-      L::store(row + t, soft_cap16<L>(L::load(row + t), cap));
+  void add_values(int begin, int fewest, int most, int rows) {
+    if (fewest == most) {
+      add_values_to(0, rows, begin, 0, most);
+    } else {
+      add_last_values(begin, fewest);
     }
   }
 
@@ -433,11 +471,6 @@ class AttentionTask {
     }
   }
 
-  const AttentionArgs& args_;
-  BlockReader reader_;
-  NextChunk next_chunk_;
-  int heads_;
-  int rows_;
   AttentionState state_;
 };
 

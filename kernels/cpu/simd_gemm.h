@@ -37,6 +37,16 @@ struct PanelPointers {
   const std::uint32_t* at[NV];
 };
 
+// Where a single row block fetches ahead, in dwords from `step` of its own panels. The last steps
+// of a panel look into the panel NV further on: the one this loop reads next.
+template <int NV>
+[[gnu::always_inline]] inline std::int64_t prefetch_distance(const GemmTile& tile,
+                                                             std::int64_t step) {
+  const std::int64_t steps = tile.gemm->steps;
+  const bool within = step + kPrefetchSteps < steps;
+  return (kPrefetchSteps + (within ? 0 : (NV - 1) * steps)) * kPanelColumns;
+}
+
 // Sums is what format F's step() adds to, for MR rows and NV panels.
 template <class F, int MR, int NV, Prefetch P, class Sums>
 [[gnu::always_inline]] inline void add_steps(Sums& acc, const GemmTile& tile,
@@ -70,17 +80,14 @@ template <class F, int MR, int NV, Prefetch P, class Sums>
     add_steps<F, MR, NV, P>(acc, tile, w, segment, 0);
     return;
   }
-  // The last steps of a panel look ahead into the panel NV further on: the one this loop reads
-  // next.
-  const std::int64_t steps = tile.gemm->steps;
-  std::int64_t turn = steps - kPrefetchSteps;
+  std::int64_t turn = tile.gemm->steps - kPrefetchSteps;
   if (turn < segment.begin) turn = segment.begin;
   if (turn > segment.end) turn = segment.end;
-  const std::int64_t ahead = kPrefetchSteps * kPanelColumns;
-  const std::int64_t next = ((NV - 1) * steps) * kPanelColumns + ahead;
   const auto middle = static_cast<std::int32_t>(turn);
-  add_steps<F, MR, NV, P>(acc, tile, w, {.begin = segment.begin, .end = middle}, ahead);
-  add_steps<F, MR, NV, P>(acc, tile, w, {.begin = middle, .end = segment.end}, next);
+  add_steps<F, MR, NV, P>(acc, tile, w, {.begin = segment.begin, .end = middle},
+                          prefetch_distance<NV>(tile, segment.begin));
+  add_steps<F, MR, NV, P>(acc, tile, w, {.begin = middle, .end = segment.end},
+                          prefetch_distance<NV>(tile, middle));
 }
 
 template <class L, int MR, int NV>
@@ -194,7 +201,7 @@ void gemm_panels(const GemmArgs& g, std::int64_t panel, std::int64_t num_blocks)
     const std::int64_t end = (b + 1) * g.rows / num_blocks;
     const GemmTile tile{
         .gemm = &g,
-        .rows = g.packed + begin * packed_row_dwords(g.steps, F::kDwordsPerStep),
+        .rows = g.packed + begin * g.row_dwords,
         .first_row = begin,
         .first_panel = panel,
         // Later blocks fetch what is in the cache already.

@@ -1,15 +1,15 @@
-// Products with int8 weights. Rows are quantised when they are packed, slice by slice; a tile sums
-// a slice's integers exactly, in any order, makes the sums float32 and scales them, and from there
-// on walks the tree as the tiles of other types do. Bound by the integer dot products from about 8
-// rows on, by reading the weights below. See simd_math.h for the unnamed namespace.
+// Products with int8 weights. Rows are quantised when they are packed, group by group; a tile sums
+// a group's integers exactly, in any order, adds the sums as scaled float32 to those of the slice,
+// and from there on walks the tree as the tiles of other types do. Bound by the integer dot
+// products from about 8 rows on, by reading the weights below. See simd_math.h for the unnamed
+// namespace.
 //
 // A format says how an instruction set takes one dword step, four int8 of sixteen columns:
-//   Lanes               the float lanes of the instruction set
-//   I                   sixteen int32 sums
-//   kDwordsPerStep      dwords of a packed row that a step reads
-//   kOffsetInputs       packed inputs are the integers plus 128, for which sums start at
-//                       GemmArgs::column_offsets
-//   step(), load(), zero(), to_float(), store_inputs()
+//   Lanes            the float lanes of the instruction set
+//   I                sixteen int32 sums
+//   kDwordsPerStep   dwords of a packed row that a step reads
+//   start()          where sums begin, by GemmArgs::row_offsets, if it takes weights with theirs
+//   step(), to_float(), store_inputs()
 #pragma once
 
 #include <cstdint>
@@ -26,37 +26,73 @@ struct IntegerSums {
   typename Q::I at[MR][NV];
 };
 
+// Float sums of a tile over the groups of a slice. They are in memory on purpose: the integers of
+// the group at hand take the registers.
 template <class Q, int MR, int NV>
-[[gnu::always_inline]] inline void start_sums(IntegerSums<Q, MR, NV>& sums, const GemmTile& tile,
-                                              int slice) {
-#pragma GCC unroll 4
-  for (int v = 0; v < NV; ++v) {
-    auto start = Q::zero();
-    if constexpr (Q::kOffsetInputs) {
-      start = Q::load(tile.gemm->column_offsets + slice * tile.gemm->column_stride +
-                      (tile.first_panel + v) * kPanelColumns);
-    }
+struct SliceSums {
+  using L = typename Q::Lanes;
+  alignas(64) float at[MR][NV][kPanelColumns];
+
+  [[gnu::always_inline]] void clear() {
 #pragma GCC unroll 16
-    for (int m = 0; m < MR; ++m) sums.at[m][v] = start;
+    for (int m = 0; m < MR; ++m) {
+#pragma GCC unroll 4
+      for (int v = 0; v < NV; ++v) L::store(at[m][v], L::zero());
+    }
+  }
+
+  [[gnu::always_inline]] void add(const IntegerSums<Q, MR, NV>& sums, const float* scales) {
+#pragma GCC unroll 16
+    for (int m = 0; m < MR; ++m) {
+      const auto scale = L::set1(scales[m]);
+#pragma GCC unroll 4
+      for (int v = 0; v < NV; ++v) {
+        L::store(at[m][v], L::fma(Q::to_float(sums.at[m][v]), scale, L::load(at[m][v])));
+      }
+    }
+  }
+
+  [[gnu::always_inline]] void scale_to(Accumulators<L, MR, NV>& acc, const float* columns) const {
+#pragma GCC unroll 4
+    for (int v = 0; v < NV; ++v) {
+      const auto scale = L::load(columns + v * kPanelColumns);
+#pragma GCC unroll 16
+      for (int m = 0; m < MR; ++m) acc.at[m][v] = L::mul(L::load(at[m][v]), scale);
+    }
+  }
+};
+
+template <class Q, int MR, int NV>
+[[gnu::always_inline]] inline void start_sums(IntegerSums<Q, MR, NV>& sums,
+                                              const std::int32_t* row_offsets) {
+#pragma GCC unroll 16
+  for (int m = 0; m < MR; ++m) {
+    const auto start = Q::start(row_offsets[m]);
+#pragma GCC unroll 4
+    for (int v = 0; v < NV; ++v) sums.at[m][v] = start;
   }
 }
 
-template <class Q, int MR, int NV>
-[[gnu::always_inline]] inline void scale_sums(Accumulators<typename Q::Lanes, MR, NV>& acc,
-                                              const IntegerSums<Q, MR, NV>& sums,
-                                              const GemmTile& tile, int slice) {
-  using L = typename Q::Lanes;
-  const float* columns = tile.gemm->column_scales + slice * tile.gemm->column_stride +
-                         tile.first_panel * kPanelColumns;
-  const float* rows = tile.gemm->row_scales + slice * tile.gemm->rows + tile.first_row;
+// Groups of packed rows: [groups][rows][steps of a group].
+inline constexpr std::int32_t kGroupSteps = kInt8Group / 4;
+template <class Q>
+using GroupRows = OperandRows<kGroupSteps * Q::kDwordsPerStep, Q::kDwordsPerStep>;
+
+// Steps [begin, end) of the panels, one group, whose rows begin at `a`.
+template <class Q, int MR, int NV, Prefetch P>
+[[gnu::always_inline]] inline void add_group(IntegerSums<Q, MR, NV>& sums, const GemmTile& tile,
+                                             const PanelPointers<NV>& panels,
+                                             const std::uint32_t* a, const Segment& group) {
+  const std::int64_t ahead = prefetch_distance<NV>(tile, group.begin);
+  for (std::int64_t at = group.begin * kPanelColumns; at < group.end * kPanelColumns;
+       at += kPanelColumns, a += Q::kDwordsPerStep) {
+    if constexpr (P == Prefetch::kNextPanels) {
+      __builtin_prefetch(tile.next_lines + at, 0, 2);
+    } else {
 #pragma GCC unroll 4
-  for (int v = 0; v < NV; ++v) {
-    const auto column_scales = L::load(columns + v * kPanelColumns);
-#pragma GCC unroll 16
-    for (int m = 0; m < MR; ++m) {
-      const auto scaled = L::mul(Q::to_float(sums.at[m][v]), L::set1(rows[m]));
-      acc.at[m][v] = L::mul(scaled, column_scales);
+      for (int v = 0; v < NV; ++v) __builtin_prefetch(panels.at[v] + at + ahead, 0, 2);
     }
+    Q::template step<GroupRows<Q>>(sums, a, panels.at, at);
   }
 }
 
@@ -67,12 +103,23 @@ struct Int8Tile {
     const PanelPointers<NV> panels(tile);
     Accumulators<typename Q::Lanes, MR, NV> acc;
     TileStack<typename Q::Lanes, MR, NV> stack;
+    SliceSums<Q, MR, NV> slice;
+    const std::uint32_t* rows = tile.rows;  // of the group at hand, as is `at`
+    std::int64_t at = tile.first_row;
     for (int s = 0; s < g.num_segments; ++s) {
-      IntegerSums<Q, MR, NV> sums;
-      start_sums(sums, tile, s);
-      add_segment<Q, MR, NV, P>(sums, tile, panels.at, g.segments[s]);
-      scale_sums(acc, sums, tile, s);
-      stack.merge(acc, g.segments[s].merges);
+      const Segment& whole = g.segments[s];
+      slice.clear();
+      for (std::int32_t begin = whole.begin; begin < whole.end; begin += kGroupSteps) {
+        const std::int32_t end = begin + kGroupSteps < whole.end ? begin + kGroupSteps : whole.end;
+        IntegerSums<Q, MR, NV> sums;
+        start_sums(sums, g.row_offsets + at);
+        add_group<Q, MR, NV, P>(sums, tile, panels, rows, {.begin = begin, .end = end});
+        slice.add(sums, g.row_scales + at);
+        rows += MR * GroupRows<Q>::kRowStride;
+        at += g.rows;
+      }
+      slice.scale_to(acc, g.column_scales + s * g.column_stride + tile.first_panel * kPanelColumns);
+      stack.merge(acc, whole.merges);
       if (s + 1 < g.num_segments) stack.push(acc);
     }
     finish_values(stack, acc, tile);
@@ -84,42 +131,59 @@ void int8_gemm(const GemmArgs& g) {
   gemm<Q, Int8Tile>(g);
 }
 
+// One group of one row: its elements [begin, end) of x, from `step` on.
+template <class F, class Q>
+struct Int8Group {
+  const std::byte* x;
+  std::int64_t begin;
+  std::int64_t end;
+
+  using L = typename F::Lanes;
+
+  typename L::V read(std::int64_t i) const { return F::load_elements(x, i, lanes_at(i, end)); }
+
+  Int8Scale scale() const {
+    auto largest = L::zero();
+    auto probe = L::zero();  // of zeros, unless something is not finite
+    for (std::int64_t i = begin; i < end; i += 16) {
+      const auto values = read(i);
+      largest = L::max(largest, L::max(values, L::negate(values)));
+      probe = L::fma(values, L::zero(), probe);
+    }
+    return int8_scale(L::max_lane(largest), L::sum(probe) == 0.0F);
+  }
+
+  // Stores the integers behind each other and gives what store_inputs() gives of them.
+  std::int32_t store(std::uint32_t* out, const Int8Scale& scale) const {
+    std::int32_t sum = 0;
+    for (std::int64_t i = begin; i < end; i += 16) {
+      sum += Q::store_inputs(out + (i - begin) / 4 * Q::kDwordsPerStep,
+                             L::mul(read(i), L::set1(scale.inverse)));
+    }
+    return sum;
+  }
+};
+
 // Rows of inputs in format F.
 template <class F, class Q>
 void pack_int8(const PackArgs& args) {
-  using L = typename F::Lanes;
-  const auto read = [&args](int r, const Segment& segment, int i) {
-    const std::int64_t row = (args.first_row + r) * args.k + segment.first_element;
-    return F::load_elements(args.x, row + i, lanes_at(i, segment.num_elements));
-  };
+  std::uint32_t* out = args.packed;
+  std::int64_t group_at = 0;
   for (int s = 0; s < args.num_segments; ++s) {
     const Segment& segment = args.segments[s];
-    for (int r = 0; r < args.num_rows; ++r) {
-      auto largest = L::zero();
-      auto probe = L::zero();  // of zeros, unless something is not finite
-      for (int i = 0; i < segment.num_elements; i += 16) {
-        const auto x = read(r, segment, i);
-        largest = L::max(largest, L::max(x, L::negate(x)));
-        probe = L::fma(x, L::zero(), probe);
+    for (std::int32_t first = 0; first < segment.num_elements; first += kInt8Group) {
+      const std::int32_t left = segment.num_elements - first;
+      for (int r = 0; r < args.num_rows; ++r) {
+        const std::int64_t begin = (args.first_row + r) * args.k + segment.first_element + first;
+        const Int8Group<F, Q> group{args.x, begin, begin + (left < kInt8Group ? left : kInt8Group)};
+        const Int8Scale scale = group.scale();
+        args.scales[group_at + r] = scale.scale;
+        args.offsets[group_at + r] = -128 * group.store(out, scale);
+        out += GroupRows<Q>::kRowStride;
       }
-      const Int8Scale scale = int8_scale(L::max_lane(largest), L::sum(probe) == 0.0F);
-      args.row_scales[s * args.scale_stride + r] = scale.scale;
-      for (int i = 0; i < segment.num_elements; i += 16) {
-        const std::int64_t dword = (std::int64_t{segment.begin} + i / 4) * Q::kDwordsPerStep;
-        const std::int64_t run = dword / kRunDwords;
-        Q::store_inputs(args.packed + (run * args.num_rows + r) * kRunDwords + dword % kRunDwords,
-                        L::mul(read(r, segment, i), L::set1(scale.inverse)));
-      }
+      group_at += args.group_stride;
     }
   }
-}
-
-template <class F, class Q>
-constexpr ProductKernels make_int8_kernels() {
-  return {.tile_rows = Q::Lanes::kTileRows,
-          .dwords_per_step = Q::kDwordsPerStep,
-          .pack = pack_int8<F, Q>,
-          .gemm = int8_gemm<Q>};
 }
 
 }  // namespace

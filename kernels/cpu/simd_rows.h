@@ -175,7 +175,32 @@ void store_value(std::uint32_t* row, int half, const float* value, int head_dim)
   }
 }
 
+// What is stored of one token and KV head, and where.
+struct KvToken {
+  std::uint32_t* head;  // of the block
+  const KvLayout& layout;
+  int block_tokens;
+  int slot;
+  int head_dim;
+
+  std::uint32_t* key_column() const {
+    return head + slot / 16 * layout.key_steps * kPanelColumns + slot % 16;
+  }
+  std::uint32_t* value_row(int group) const {
+    return head + layout.values_offset + slot / group * layout.value_stride;
+  }
+};
+
+// Keys and values in the compute type.
 template <class F>
+struct ComputeKvStore {
+  static void store(const KvToken& token, const float* key, const float* value) {
+    store_key<F>(token.key_column(), key, token.head_dim);
+    store_value<F>(token.value_row(F::kGroup), token.slot % F::kGroup, value, token.head_dim);
+  }
+};
+
+template <class F, class KvStore>
 void rope_and_store(const RopeArgs& args) {
   using L = typename F::Lanes;
   const AttentionShape& shape = args.shape;
@@ -200,13 +225,13 @@ void rope_and_store(const RopeArgs& args) {
     auto* heads = reinterpret_cast<std::uint32_t*>(
         args.kv.data + block * static_cast<std::int64_t>(args.kv.block_bytes));
     for (int head = 0; head < shape.num_kv_heads; ++head) {
-      std::uint32_t* keys = heads + head * args.layout.head_dwords;
-      std::uint32_t* values = keys + args.layout.values_offset;
       rotate<L>(turned, row + q_cols + head * dim, cos_sin, shape);
-      store_key<F>(keys + slot / 16 * args.layout.key_steps * kPanelColumns + slot % 16, turned,
-                   shape.head_dim);
-      store_value<F>(values + slot / F::kGroup * args.layout.value_stride, slot % F::kGroup,
-                     row + q_cols + kv_cols + head * dim, shape.head_dim);
+      KvStore::store({.head = heads + head * args.layout.head_dwords,
+                      .layout = args.layout,
+                      .block_tokens = args.kv.block_tokens,
+                      .slot = slot,
+                      .head_dim = shape.head_dim},
+                     turned, row + q_cols + kv_cols + head * dim);
     }
   }
 }

@@ -26,7 +26,7 @@ constexpr KernelTable make_kernel_table(std::string_view isa) {
       .add_scaled = add_scaled<F>,
       .soft_cap = soft_cap<F>,
       .add_partials = add_partials<F>,
-      .rope_and_store = rope_and_store<F>,
+      .rope_and_store = rope_and_store<F, ComputeKvStore<F>>,
       .attention = attention<F>,
       .row_statistics = row_statistics<F>,
   };

@@ -67,6 +67,13 @@ struct StepBuffers {
   PinnedMemory host_statistics;
 };
 
+void require_offered(const AttentionShape& shape) {
+  require_attention_shape(shape);
+  if (shape.kv_type != KvType::kCompute) {
+    throw std::invalid_argument("a KV cache in int8 is not offered on the GPU");
+  }
+}
+
 // Selects the device before anything is made on it.
 struct SelectedDevice {
   explicit SelectedDevice(int device) {
@@ -114,7 +121,7 @@ class CudaOps final : public Ops {
   }
 
   void reserve(int max_rows, int max_context, const AttentionShape& shape) override {
-    require_attention_shape(shape);
+    require_offered(shape);
     const std::int64_t partial_bytes =
         partial_floats(shape) * static_cast<std::int64_t>(sizeof(float));
     const StepLimits limits{.tables = std::max(kLeastTables, ceil_div(max_context, kSmallestBlock)),
@@ -211,7 +218,7 @@ class CudaOps final : public Ops {
   void rope_and_store_kv(TensorView q_out, ConstTensorView qkv, const float* cos_sin,
                          const AttentionShape& shape, const KvLayer& kv,
                          std::span<const SequenceRows> sequences) override {
-    require_attention_shape(shape);
+    require_offered(shape);
     const std::int64_t q_cols = std::int64_t{shape.num_heads} * shape.head_dim;
     const std::int64_t kv_cols = std::int64_t{shape.num_kv_heads} * shape.head_dim;
     require_view(qkv, {.name = "rope: qkv", .rows = q_out.rows, .cols = q_cols + 2 * kv_cols});
@@ -232,7 +239,7 @@ class CudaOps final : public Ops {
 
   void attention(TensorView out, ConstTensorView q, const AttentionShape& shape, const KvLayer& kv,
                  std::span<const SequenceRows> sequences) override {
-    require_attention_shape(shape);
+    require_offered(shape);
     const std::int64_t cols = std::int64_t{shape.num_heads} * shape.head_dim;
     require_view(q, {"attention: q", out.rows, cols, dtype_});
     require_view(out, {"attention: out", out.rows, cols, dtype_});
@@ -306,6 +313,7 @@ class CudaOps final : public Ops {
   }
 
   std::size_t kv_block_bytes(const AttentionShape& shape, int block_tokens) const override {
+    require_offered(shape);
     return paged_block_bytes(shape, block_tokens, dtype_);
   }
 

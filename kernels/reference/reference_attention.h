@@ -1,5 +1,6 @@
 // Attention of the reference backend and the layout of its cache: a block holds, for each KV head,
-// keys [block_tokens, head_dim] and then values [block_tokens, head_dim] in the compute type.
+// keys [block_tokens, head_dim] and then values [block_tokens, head_dim] in the compute type; in
+// int8 (held as float32) a scale follows each.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,8 @@ class ReferenceCache {
   void store_key(std::int32_t block, int slot, int kv_head, const float* key) const;
   void store_value(std::int32_t block, int slot, int kv_head, const float* value) const;
 
-  /// Rows of positions [begin, end), float32 [end - begin, head_dim].
+  /// Rows of positions [begin, end), float32 [end - begin, head_dim]; in int8 the integers and the
+  /// scale, [end - begin, head_dim + 1].
   std::vector<float> keys(const SequenceRows& sequence, int kv_head, int begin, int end) const;
   std::vector<float> values(const SequenceRows& sequence, int kv_head, int begin, int end) const;
 
@@ -30,6 +32,10 @@ class ReferenceCache {
   void store(Part part, std::int32_t block, int slot, int kv_head, const float* source) const;
   std::vector<float> load(Part part, const SequenceRows& sequence, int kv_head, int begin,
                           int end) const;
+
+  bool int8() const { return shape_.kv_type == KvType::kInt8; }
+  static int row_elements(const AttentionShape& shape);
+  DType stored() const { return int8() ? DType::kFloat32 : dtype_; }
 
   AttentionShape shape_;
   KvLayer kv_;

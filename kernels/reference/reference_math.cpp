@@ -26,31 +26,64 @@ std::vector<float> inner_product(const float* a, const float* b, const Reduction
   return stack;
 }
 
-void quantize_row(float* row, const ReductionTree& tree, float* scales) {
+float largest_of(std::span<const float> values) {
+  float largest = 0.0F;
+  for (const float x : values) largest = std::max(largest, std::fabs(x));
+  return largest;
+}
+
+bool all_finite(std::span<const float> values) {
+  return std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
+}
+
+float integer_of(float value, const Int8Scale& scale) {
+  const float scaled = value * scale.inverse;
+  return std::isfinite(scaled) ? std::nearbyint(scaled) + 0.0F : 0.0F;
+}
+
+namespace {
+
+// Turns values into integers and gives their scale.
+float quantize(std::span<float> values) {
+  const Int8Scale scale = int8_scale(largest_of(values), all_finite(values));
+  for (float& x : values) x = integer_of(x, scale);
+  return scale.scale;
+}
+
+}  // namespace
+
+void quantize_weights(float* row, const ReductionTree& tree, float* scales) {
   for (std::size_t s = 0; s < tree.merges.size(); ++s) {
-    float* const begin = row + tree.bounds[s];
-    float* const end = row + tree.bounds[s + 1];
-    const bool finite = std::all_of(begin, end, [](float x) { return std::isfinite(x); });
-    float largest = 0.0F;
-    for (const float* x = begin; x < end; ++x) largest = std::max(largest, std::fabs(*x));
-    const Int8Scale scale = int8_scale(largest, finite);
-    for (float* x = begin; x < end; ++x) {
-      // An integer has no negative zero.
-      *x = finite ? std::nearbyint(*x * scale.inverse) + 0.0F : 0.0F;
-    }
-    scales[s] = scale.scale;
+    scales[s] = quantize({row + tree.bounds[s], row + tree.bounds[s + 1]});
   }
 }
 
-std::vector<float> quantized_inner_product(const QuantizedRow& a, const QuantizedRow& b,
+std::vector<float> quantize_inputs(float* row, const ReductionTree& tree) {
+  std::vector<float> scales;
+  for (std::size_t s = 0; s < tree.merges.size(); ++s) {
+    for (std::int32_t i = tree.bounds[s]; i < tree.bounds[s + 1]; i += kInt8Group) {
+      scales.push_back(quantize({row + i, row + std::min(i + kInt8Group, tree.bounds[s + 1])}));
+    }
+  }
+  return scales;
+}
+
+std::vector<float> quantized_inner_product(const QuantizedRow& inputs, const QuantizedRow& weights,
                                            const ReductionTree& tree) {
   std::vector<float> stack;
+  const float* input_scale = inputs.scales;
   for (std::size_t s = 0; s < tree.merges.size(); ++s) {
-    std::int32_t sum = 0;
-    for (std::int32_t i = tree.bounds[s]; i < tree.bounds[s + 1]; ++i) {
-      sum += static_cast<std::int32_t>(a.values[i]) * static_cast<std::int32_t>(b.values[i]);
+    float value = 0.0F;
+    for (std::int32_t begin = tree.bounds[s]; begin < tree.bounds[s + 1]; begin += kInt8Group) {
+      std::int32_t sum = 0;
+      const std::int32_t end = std::min(begin + kInt8Group, tree.bounds[s + 1]);
+      for (std::int32_t i = begin; i < end; ++i) {
+        sum += static_cast<std::int32_t>(inputs.values[i]) *
+               static_cast<std::int32_t>(weights.values[i]);
+      }
+      value = std::fma(static_cast<float>(sum), *input_scale++, value);
     }
-    push_and_merge(stack, static_cast<float>(sum) * a.scales[s] * b.scales[s], tree.merges[s]);
+    push_and_merge(stack, value * weights.scales[s], tree.merges[s]);
   }
   return stack;
 }

@@ -4,8 +4,10 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "kernels/quantize.h"
 #include "kernels/reduction_tree.h"
 #include "kernels/tensor.h"
 
@@ -56,18 +58,25 @@ inline float chain(float sum, const float* a, const float* b, std::int64_t count
 std::vector<float> inner_product(const float* a, const float* b, const ReductionTree& tree,
                                  DType dtype);
 
-/// Turns a row of tree.k() elements into int8 values, slice by slice, and writes a scale for each.
-void quantize_row(float* row, const ReductionTree& tree, float* scales);
+/// Quantising, value by value; an integer has no negative zero, and is 0 where the scale is none.
+float largest_of(std::span<const float> values);  // magnitude; 0 for none
+bool all_finite(std::span<const float> values);
+float integer_of(float value, const Int8Scale& scale);
 
-/// A row of int8 values (held as float32) and its scales, one a slice.
+/// Turns a row of tree.k() weights into int8 values, and writes a scale for each slice.
+void quantize_weights(float* row, const ReductionTree& tree, float* scales);
+
+/// The same for a row of inputs, and gives the scales, those of a slice's groups behind each other.
+std::vector<float> quantize_inputs(float* row, const ReductionTree& tree);
+
+/// A row of int8 values (held as float32) and its scales.
 struct QuantizedRow {
   const float* values = nullptr;
   const float* scales = nullptr;
 };
 
-/// inner_product() of quantised rows: a slice is the exact sum of products, times a's scale, times
-/// b's.
-std::vector<float> quantized_inner_product(const QuantizedRow& a, const QuantizedRow& b,
+/// inner_product() of quantised rows; ops.h says what a slice is.
+std::vector<float> quantized_inner_product(const QuantizedRow& inputs, const QuantizedRow& weights,
                                            const ReductionTree& tree);
 
 /// Pushes a value, then `merges` times adds the last two (earlier + later).

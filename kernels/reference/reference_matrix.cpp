@@ -25,7 +25,7 @@ void ReferenceMatrix::set_rows(std::int64_t first_row, ConstTensorView rows) {
   }
   if (!quantized()) return;
   for (std::int64_t r = first_row; r < first_row + rows.rows; ++r) {
-    quantize_row(weights_.data() + r * k(), tree(), scales_.data() + r * tree().num_slices());
+    quantize_weights(weights_.data() + r * k(), tree(), scales_.data() + r * tree().num_slices());
   }
 }
 

@@ -301,10 +301,10 @@ class ReferenceOps final : public Ops {
     require_view(out, {.name = "matmul: out", .rows = out.rows, .cols = w.n()});
     const auto& weights = dynamic_cast<const ReferenceMatrix&>(w);
     const ReductionTree& tree = weights.tree();
-    std::vector<float> scales(tree.merges.size());
+    std::vector<float> scales;
     for (std::int64_t r = 0; r < out.rows; ++r) {
       std::vector<float> row = read_row(x, r);
-      if (weights.quantized()) quantize_row(row.data(), tree, scales.data());
+      if (weights.quantized()) scales = quantize_inputs(row.data(), tree);
       for (std::int64_t c = 0; c < out.cols; ++c) {
         const std::vector<float> values =
             weights.quantized() ? quantized_inner_product({row.data(), scales.data()},

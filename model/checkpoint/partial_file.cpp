@@ -36,6 +36,12 @@ PartialFile::PartialFile(std::filesystem::path path)
     throw std::invalid_argument(
         fmt::format("{}: another program is writing it", partial_path_.string()));
   }
+  if (::ftruncate(descriptor, 0) != 0) {
+    const std::string text = system_text(errno);
+    ::close(descriptor);
+    throw std::invalid_argument(
+        fmt::format("{}: cannot be emptied: {}", partial_path_.string(), text));
+  }
   descriptor_ = descriptor;
 }
 

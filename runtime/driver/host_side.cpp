@@ -21,6 +21,10 @@ double now_s() {
 // The journal is written every 250 ms: the thread wakes a few times within that when nothing comes.
 constexpr auto kIdleWake = std::chrono::milliseconds(50);
 
+// A look at what the journal has due takes well under a microsecond; writing it takes more than
+// this.
+constexpr auto kShownTick = std::chrono::microseconds(5);
+
 }  // namespace
 
 struct HostSide::LiveSequence {
@@ -110,7 +114,9 @@ HostCounts HostSide::counts() const {
 // What goes wrong here is raised in the pipeline's thread, the only one that may end the job.
 void HostSide::run() {
   try {
+    if (settings_.recorder != nullptr) settings_.recorder->start();
     loop();
+    if (settings_.recorder != nullptr) settings_.recorder->stop();
   } catch (...) {
     const std::lock_guard lock(mutex_);
     error_ = std::current_exception();
@@ -128,7 +134,7 @@ void HostSide::loop() {
     const bool may_read =
         !stopping && !input_ended_ && static_cast<int>(live_.size()) < settings_.max_outstanding;
     const bool had_line = may_read && read_line();
-    store_.tick(now_s());
+    keep_journal();
     publish_counts();
     if (input_ended_ && live_.empty()) {
       finished_.store(true, std::memory_order_release);
@@ -143,6 +149,14 @@ void HostSide::loop() {
     wake_.wait_for(lock, kIdleWake,
                    [this] { return stopping_ || !inbox_.empty() || !recalls_.empty(); });
   }
+}
+
+// Most times nothing is due, and then there is no span.
+void HostSide::keep_journal() {
+  ScopedPhase phase(settings_.recorder, Phase::kJournal);
+  const Clock::time_point start = Clock::now();
+  store_.tick(now_s());
+  if (Clock::now() - start < kShownTick) phase.withdraw();
 }
 
 void HostSide::publish_counts() {
@@ -166,9 +180,11 @@ bool HostSide::handle_events() {
     events.swap(inbox_);
     recalls.swap(recalls_);
   }
+  if (events.empty() && recalls.empty()) return false;
+  const ScopedPhase phase(settings_.recorder, Phase::kAnswer);
   for (const SequenceEvent& event : events) handle(event);
   for (const SequenceId id : recalls) move(id);
-  return !events.empty() || !recalls.empty();
+  return true;
 }
 
 // The same as a resume: prompt and tokens so far, under a new id.
@@ -238,6 +254,7 @@ void HostSide::finish_if_done(const AnswerBuilder& builder) {
 }
 
 bool HostSide::read_line() {
+  const ScopedPhase phase(settings_.recorder, Phase::kRead);
   if (!reader_.next(line_)) {
     store_.end_input();
     input_ended_ = true;

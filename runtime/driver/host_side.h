@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "kernels/span_recorder.h"
 #include "runtime/driver/latency.h"
 #include "runtime/job/answer_builder.h"
 #include "runtime/job/input_reader.h"
@@ -46,6 +47,8 @@ struct HostLatencies {
 struct HostSettings {
   /// Sequences that may wait or run in the pipeline before reading pauses.
   int max_outstanding = 0;
+  /// Of a trace, for the thread alone until it has ended; null without one.
+  SpanRecorder* recorder = nullptr;
 };
 
 class HostSide {
@@ -88,6 +91,7 @@ class HostSide {
   void run();
   void loop();
   bool handle_events();
+  void keep_journal();
   void move(SequenceId id);
   void hand_out(NewSequence sequence, LiveSequence live);
   void handle(const SequenceEvent& event);

@@ -29,6 +29,7 @@ void RelayStage::run() {
 
 std::span<const std::byte> RelayStage::wait_for_step() {
   const ScopedTime time(times_.wait_ns);
+  const ScopedPhase phase(settings_.recorder, Phase::kWait);
   Waiting waiting("a step from " + settings_.upstream_name, settings_.stall_timeout_s);
   for (;;) {
     if (auto bytes = links_.upstream->try_receive()) return *bytes;
@@ -51,11 +52,14 @@ bool RelayStage::take_step() {
   const int hidden_size = settings_.stage == 0 ? 0 : settings_.hidden_size;  // of the message
   const StepMessage message = read_step_message(wait_for_step(), hidden_size);
   const bool last = message.plan.last;
+  SpanRecorder* recorder = settings_.recorder;
+  if (recorder != nullptr) recorder->set_step(message.plan.id, message.plan.num_rows());
   if (links_.downstream != nullptr) {
     pass_on(message);
   } else {
     end(message);
   }
+  if (recorder != nullptr && message.plan.num_rows() > 0) recorder->mark_worked();
   return !last;
 }
 
@@ -65,6 +69,7 @@ void RelayStage::pass_on(const StepMessage& message) {
   std::span<std::byte> hidden;
   {
     const ScopedTime time(times_.transfer_ns);
+    const ScopedPhase phase(settings_.recorder, Phase::kReceive);
     buffer = wait_for_buffer(*links_.downstream, settings_.downstream_name);
     hidden = write_step_message(buffer, message.times, message.plan_bytes, message.plan.num_rows(),
                                 settings_.hidden_size);
@@ -75,12 +80,14 @@ void RelayStage::pass_on(const StepMessage& message) {
   }
   {
     const ScopedTime time(times_.busy_ns);
+    const ScopedPhase phase(settings_.recorder, Phase::kLayers);
     executor_.forward(message.plan, {.data = hidden.data(),
                                      .rows = message.plan.num_rows(),
                                      .cols = settings_.hidden_size,
                                      .dtype = DType::kFloat32});
   }
   const ScopedTime time(times_.transfer_ns);
+  const ScopedPhase phase(settings_.recorder, Phase::kSend);
   set_stage_times(buffer, settings_.stage, times_);
   links_.downstream->post(step_message_bytes(buffer, hidden));
 }
@@ -92,6 +99,7 @@ void RelayStage::end(const StepMessage& message) {
                           .dtype = DType::kFloat32};
   {
     const ScopedTime time(times_.transfer_ns);
+    const ScopedPhase phase(settings_.recorder, Phase::kReceive);
     if (!message.hidden.empty()) {
       std::memcpy(hidden.data, message.hidden.data(), message.hidden.size());
     }
@@ -100,7 +108,11 @@ void RelayStage::end(const StepMessage& message) {
   StepResult result;
   {
     const ScopedTime time(times_.busy_ns);
-    executor_.forward(message.plan, hidden);
+    {
+      const ScopedPhase phase(settings_.recorder, Phase::kLayers);
+      executor_.forward(message.plan, hidden);
+    }
+    const ScopedPhase phase(settings_.recorder, Phase::kSampling);
     result = executor_.sample(message.plan, hidden);
   }
   if (links_.results != nullptr) answer(message, result);
@@ -108,6 +120,7 @@ void RelayStage::end(const StepMessage& message) {
 
 void RelayStage::answer(const StepMessage& message, const StepResult& result) {
   const ScopedTime time(times_.transfer_ns);
+  const ScopedPhase phase(settings_.recorder, Phase::kSend);
   std::vector<StageTimes> times = message.times;
   times.at(static_cast<std::size_t>(settings_.stage)) = times_;
   write_result_message(times, result, result_);

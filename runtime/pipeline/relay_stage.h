@@ -9,6 +9,7 @@
 
 #include "comm/message_channel.h"
 #include "kernels/buffer.h"
+#include "kernels/span_recorder.h"
 #include "runtime/pipeline/stage_executor.h"
 #include "runtime/pipeline/stage_times.h"
 
@@ -30,6 +31,7 @@ struct RelaySettings {
   double stall_timeout_s = 0.0;
   std::string upstream_name;  // for messages: "rank 0 on host a (stage 0)"
   std::string downstream_name;
+  SpanRecorder* recorder = nullptr;  // of a trace; null without one
 };
 
 class RelayStage {

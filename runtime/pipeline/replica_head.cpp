@@ -53,9 +53,14 @@ bool ReplicaHead::start_step() {
   // A step that the scheduler gave must be sent, so make sure of room first.
   if (!has_room()) return false;
   const std::int64_t start = now_ns();
+  ScopedPhase planning(settings_.recorder, Phase::kPlan);
   std::optional<StepPlan> plan = scheduler_.next();
   counters_.host_ns += now_ns() - start;
-  if (!plan) return false;
+  if (!plan) {
+    planning.withdraw();
+    return false;
+  }
+  planning.end();
   counters_.steps += 1;
   counters_.rows += plan->num_rows();
   submit(*plan);
@@ -66,8 +71,10 @@ void ReplicaHead::submit(const StepPlan& plan) {
   idle_since_ns_ = 0;
   if (in_flight_.empty()) last_heard_ns_ = now_ns();
   in_flight_.push_back(plan.id);
+  if (settings_.recorder != nullptr) settings_.recorder->set_step(plan.id, plan.num_rows());
   if (has_others()) {
     const std::int64_t start = now_ns();
+    const ScopedPhase phase(settings_.recorder, Phase::kPlan);
     plan_bytes_.clear();
     encode(plan, plan_bytes_);
     counters_.host_ns += now_ns() - start;
@@ -78,10 +85,22 @@ void ReplicaHead::submit(const StepPlan& plan) {
   } else {
     run_first(plan);
   }
+  if (plan.num_rows() > 0) mark_worked();
+}
+
+void ReplicaHead::mark_worked() {
+  if (settings_.recorder != nullptr) settings_.recorder->mark_worked();
+}
+
+void ReplicaHead::forward(const StepPlan& plan, TensorView hidden) {
+  const ScopedPhase phase(settings_.recorder, Phase::kLayers);
+  executor_.forward(plan, hidden);
 }
 
 // The ranks that share the stage get the plan alone: the hidden states are theirs to make.
 void ReplicaHead::tell_peers(const StepPlan& plan) {
+  if (links_.peers.empty()) return;
+  const ScopedPhase phase(settings_.recorder, Phase::kSend);
   for (MessageSender* peer : links_.peers) {
     const std::optional<std::span<std::byte>> buffer = peer->try_acquire();
     if (!buffer) throw std::logic_error("a step was submitted with no buffer free");
@@ -97,7 +116,8 @@ void ReplicaHead::run_alone(const StepPlan& plan) {
                           .rows = plan.num_rows(),
                           .cols = settings_.hidden_size,
                           .dtype = DType::kFloat32};
-  executor_.forward(plan, hidden);
+  forward(plan, hidden);
+  const ScopedPhase phase(settings_.recorder, Phase::kSampling);
   own_results_.push_back(executor_.sample(plan, hidden));
 }
 
@@ -109,12 +129,13 @@ void ReplicaHead::run_first(const StepPlan& plan) {
       write_step_message(*buffer, times_, plan_bytes_, plan.num_rows(), settings_.hidden_size);
   {
     const ScopedTime time(times_[0].busy_ns);
-    executor_.forward(plan, {.data = hidden.data(),
-                             .rows = plan.num_rows(),
-                             .cols = settings_.hidden_size,
-                             .dtype = DType::kFloat32});
+    forward(plan, {.data = hidden.data(),
+                   .rows = plan.num_rows(),
+                   .cols = settings_.hidden_size,
+                   .dtype = DType::kFloat32});
   }
   const ScopedTime time(times_[0].transfer_ns);
+  const ScopedPhase phase(settings_.recorder, Phase::kSend);
   set_stage_times(*buffer, 0, times_[0]);
   links_.downstream->post(step_message_bytes(*buffer, hidden));
 }
@@ -143,8 +164,12 @@ std::optional<StepResult> ReplicaHead::try_result() {
 }
 
 bool ReplicaHead::take_result(std::vector<SequenceEvent>& events) {
+  ScopedPhase taking(settings_.recorder, Phase::kResults);
   const std::optional<StepResult> result = try_result();
-  if (!result) return false;
+  if (!result) {
+    taking.withdraw();
+    return false;
+  }
   idle_since_ns_ = 0;
   if (result->id < 0) return true;
   const std::int64_t start = now_ns();
@@ -152,11 +177,14 @@ bool ReplicaHead::take_result(std::vector<SequenceEvent>& events) {
   events.insert(events.end(), std::make_move_iterator(found.begin()),
                 std::make_move_iterator(found.end()));
   counters_.host_ns += now_ns() - start;
+  taking.end();
+  mark_worked();
   return true;
 }
 
 void ReplicaHead::wait() {
   const ScopedTime time(times_[0].wait_ns);
+  const ScopedPhase phase(settings_.recorder, Phase::kWait);
   const std::int64_t now = now_ns();
   if (idle_since_ns_ == 0) idle_since_ns_ = now;
   const double silent_s = seconds_since(last_heard_ns_);

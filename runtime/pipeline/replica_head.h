@@ -10,6 +10,7 @@
 
 #include "comm/message_channel.h"
 #include "kernels/buffer.h"
+#include "kernels/span_recorder.h"
 #include "runtime/pipeline/stage_executor.h"
 #include "runtime/pipeline/stage_times.h"
 #include "runtime/schedule/scheduler.h"
@@ -28,8 +29,9 @@ struct HeadSettings {
   int hidden_size = 0;
   int max_rows = 0;
   double stall_timeout_s = 0.0;
-  std::string downstream_name;  // for messages: "rank 1 on host b (stage 1)"
-  std::string last_name;        // of whom results come from
+  std::string downstream_name;       // for messages: "rank 1 on host b (stage 1)"
+  std::string last_name;             // of whom results come from
+  SpanRecorder* recorder = nullptr;  // of a trace; null without one
 };
 
 /// What the job counts about its steps.
@@ -72,6 +74,8 @@ class ReplicaHead {
   bool has_others() const { return links_.downstream != nullptr || !links_.peers.empty(); }
   bool has_room();
   void submit(const StepPlan& plan);
+  void forward(const StepPlan& plan, TensorView hidden);
+  void mark_worked();
   void tell_peers(const StepPlan& plan);
   void run_alone(const StepPlan& plan);
   void run_first(const StepPlan& plan);

@@ -12,6 +12,7 @@ using namespace testing_ops;  // NOLINT(google-build-using-namespace): the fixtu
 
 class Attention : public OpsTest {};
 INSTANTIATE_TEST_SUITE_P(Backends, Attention, ::testing::ValuesIn(all_backends()), backend_name);
+INSTANTIATE_TEST_SUITE_P(Int8, Attention, ::testing::ValuesIn(int8_backends()), backend_name);
 
 AttentionShape shape_of(int heads, int kv_heads, int head_dim, int rotary_dim) {
   return {.num_heads = heads,
@@ -103,7 +104,8 @@ TEST_P(Attention, HasTheBitsOfTheReferenceForEveryShape) {
       shape_of(1, 1, 2, 0),   shape_of(2, 1, 6, 4),    shape_of(3, 3, 16, 16),
       shape_of(9, 3, 64, 64), shape_of(4, 1, 80, 32),  shape_of(7, 1, 40, 40),
       shape_of(16, 1, 32, 8), shape_of(20, 1, 18, 18), shape_of(2, 2, 128, 128)};
-  for (const AttentionShape& shape : shapes) {
+  for (const AttentionShape& plain : shapes) {
+    const AttentionShape shape = with_kv_type(plain);
     SCOPED_TRACE(::testing::Message()
                  << shape.num_heads << "/" << shape.num_kv_heads << " heads of " << shape.head_dim);
     const int positions = slow() ? 67 : 135;
@@ -116,7 +118,7 @@ TEST_P(Attention, HasTheBitsOfTheReferenceForEveryShape) {
 }
 
 TEST_P(Attention, ChunksAndBlockSizesDoNotChangeABit) {
-  const AttentionShape shape = shape_of(6, 2, 32, 32);
+  const AttentionShape shape = with_kv_type(shape_of(6, 2, 32, 32));
   const int positions = slow() ? 70 : 150;
   const Outcome expected = attend(*reference_, {shape, positions, 16, {positions}});
   for (const int block_tokens : {16, 32, 64, 256}) {
@@ -136,7 +138,7 @@ AttentionShape windowed(AttentionShape shape, int window, float soft_cap) {
 
 // Windows shorter and longer than a chunk of 64 keys, and than a tile of rows.
 TEST_P(Attention, WindowsAndSoftCapsHaveTheBitsOfTheReference) {
-  const AttentionShape plain = shape_of(6, 2, 32, 32);
+  const AttentionShape plain = with_kv_type(shape_of(6, 2, 32, 32));
   const int positions = slow() ? 75 : 150;
   const std::pair<int, float> cases[] = {{0, 1.5F},  {1, 0.0F},  {2, 1.5F},  {9, 0.0F},
                                          {63, 0.0F}, {64, 1.5F}, {65, 0.0F}, {1000, 0.5F}};
@@ -156,7 +158,7 @@ TEST_P(Attention, WindowsAndSoftCapsHaveTheBitsOfTheReference) {
 TEST_P(Attention, ChunksBehindTheWindowDoNotReachARow) {
   const int positions = 140;
   const int window = 10;
-  const AttentionShape shape = windowed(shape_of(2, 1, 16, 0), window, 0.0F);
+  const AttentionShape shape = with_kv_type(windowed(shape_of(2, 1, 16, 0), window, 0.0F));
   Tensor qkv = random_tensor(positions, 64, DType::kFloat32, 29);
   for (int d = 32; d < 64; ++d) qkv.set(63 * 64 + d, std::numeric_limits<float>::quiet_NaN());
   for (Ops* ops : {reference_.get(), fast_.get()}) {
@@ -175,7 +177,7 @@ TEST_P(Attention, ChunksBehindTheWindowDoNotReachARow) {
 }
 
 TEST_P(Attention, SequencesInOneStepDoNotTouchEachOther) {
-  const AttentionShape shape = shape_of(4, 2, 16, 16);
+  const AttentionShape shape = with_kv_type(shape_of(4, 2, 16, 16));
   const int lengths[] = {5, 1, 40, 23};
   const int total = 69;
   const std::int64_t q_cols = 64;
@@ -203,13 +205,14 @@ TEST_P(Attention, SequencesInOneStepDoNotTouchEachOther) {
 
 TEST_P(Attention, UnwrittenSlotsDoNotReachAnyResult) {
   // Every byte of the cache is NaN before a token is written, and each step reads right up to them.
-  const Outcome outcome = attend(*fast_, {shape_of(3, 1, 20, 20), 37, 32, equal_chunks(37, 1)});
+  const Outcome outcome =
+      attend(*fast_, {with_kv_type(shape_of(3, 1, 20, 20)), 37, 32, equal_chunks(37, 1)});
   for (std::int64_t i = 0; i < outcome.out.size(); ++i)
     ASSERT_TRUE(std::isfinite(outcome.out.at(i)));
 }
 
 TEST_P(Attention, ALaterTokenOfTheSameChunkDoesNotReachAnEarlierRow) {
-  const AttentionShape shape = shape_of(2, 1, 16, 0);
+  const AttentionShape shape = with_kv_type(shape_of(2, 1, 16, 0));
   const int positions = 9;
   for (const int bad : {4, 5, 8}) {
     Tensor qkv = random_tensor(positions, 64, DType::kFloat32, 29);
@@ -228,7 +231,7 @@ TEST_P(Attention, ALaterTokenOfTheSameChunkDoesNotReachAnEarlierRow) {
 }
 
 TEST_P(Attention, LargeScoresDoNotOverflow) {
-  AttentionShape shape = shape_of(2, 2, 16, 16);
+  AttentionShape shape = with_kv_type(shape_of(2, 2, 16, 16));
   shape.scale = 60.0F;
   const Sequence sequence{shape, 100, 16, {100}};
   const Outcome expected = attend(*reference_, sequence);
@@ -269,6 +272,23 @@ TEST(AttentionReference, IsCloseToDoublePrecision) {
       }
     }
   }
+}
+
+TEST(AttentionReference, AnInt8CacheIsAsCloseAsItsScalesAllow) {
+  AttentionShape shape = shape_of(4, 2, 24, 0);
+  const int positions = 200;
+  const auto ops = make_reference_ops(DType::kFloat32);
+  const Outcome exact = attend(*ops, {shape, positions, 16, {positions}});
+  shape.kv_type = KvType::kInt8;
+  const Outcome quantised = attend(*ops, {shape, positions, 16, {positions}});
+  double error = 0.0;
+  double size = 0.0;
+  for (std::int64_t i = 0; i < exact.out.size(); ++i) {
+    error += std::pow(exact.out.at(i) - quantised.out.at(i), 2.0);
+    size += std::pow(exact.out.at(i), 2.0);
+  }
+  EXPECT_LT(std::sqrt(error / size), 0.02);
+  EXPECT_GT(std::sqrt(error / size), 0.001);
 }
 
 TEST(AttentionReference, AWindowAndASoftCapAreThoseOfTheDefinition) {

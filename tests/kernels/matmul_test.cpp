@@ -268,7 +268,7 @@ TEST(MatmulReference, Int8IsAsCloseAsItsScalesAllow) {
     error += std::pow(exact.at(i) - quantised.at(i), 2.0);
     size += std::pow(exact.at(i), 2.0);
   }
-  // Rounding to steps of 2.4 / 127 sigma (64 values a slice) on both sides: about 0.75 %.
+  // Rounding to steps of 2.4 / 127 sigma (64 values a group or slice) on both sides: about 0.75 %.
   EXPECT_LT(std::sqrt(error / size), 0.012);
   EXPECT_GT(std::sqrt(error / size), 0.002);
 }
@@ -310,8 +310,6 @@ TEST(MatmulReference, RefusesATreeThatDoesNotComeOut) {
   EXPECT_THROW(ops->make_matrix({4, 8, {{0, 4, 8}, {0, 2}}}), std::invalid_argument);
   EXPECT_THROW(ops->make_matrix({4, 8, {{0, 3, 8}, {0, 1}}}), std::invalid_argument);
   EXPECT_THROW(ops->make_matrix({4, 8, ReductionTree::single(9)}), std::invalid_argument);
-  const MatrixSpec wide{1, 70000, ReductionTree::single(70000), Quantization::kInt8};
-  EXPECT_THROW(ops->make_matrix(wide), std::invalid_argument);
   EXPECT_NO_THROW(ops->make_matrix({4, 9, {{0, 4, 9}, {0, 1}}}));
 }
 

@@ -94,6 +94,7 @@ struct Backend {
   DType dtype = DType::kFloat32;
   int threads = 1;
   Quantization weights = Quantization::kNone;  // of matrices, in tests of products
+  KvType kv_type = KvType::kCompute;           // in tests of attention
 };
 
 /// What GoogleTest prints for a failing case.
@@ -112,10 +113,13 @@ inline std::vector<Backend> all_backends() {
   return backends;
 }
 
-/// The same with quantised weights.
+/// The same with quantised weights and cache.
 inline std::vector<Backend> int8_backends() {
   std::vector<Backend> backends = all_backends();
-  for (Backend& backend : backends) backend.weights = Quantization::kInt8;
+  for (Backend& backend : backends) {
+    backend.weights = Quantization::kInt8;
+    backend.kv_type = KvType::kInt8;
+  }
   return backends;
 }
 
@@ -130,6 +134,10 @@ class OpsTest : public ::testing::TestWithParam<Backend> {
  protected:
   DType dtype() const { return GetParam().dtype; }
   Quantization weights() const { return GetParam().weights; }
+  AttentionShape with_kv_type(AttentionShape shape) const {
+    shape.kv_type = GetParam().kv_type;
+    return shape;
+  }
   /// The portable kernels call a library function for every product; they get fewer cases.
   bool slow() const { return GetParam().isa == "portable"; }
 

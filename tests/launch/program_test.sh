@@ -134,6 +134,22 @@ expect 2 inspect "$work/chat.jsonl.none"
 expect 0 inspect "$work/chat.jsonl"
 out_has "requests"
 
+# --- bench
+refused "--kernels or --model MODEL is needed" bench
+refused "only with --kernels" bench --model "$model" --part rows
+refused "--kernels runs none" bench --kernels -- -pp 2
+refused "all, products, trees, attention, rows" bench --kernels --part tea
+refused "/no/such/model" bench --model /no/such/model
+expect 0 bench --kernels --part rows --type float32
+out_has "statistics 49152"
+expect 0 bench --kernels --part trees --type bfloat16 --model "$goldens/gqa_tied" --json
+out_has '"slower_than_one_chain_percent"'
+expect 0 bench --model "$goldens/gqa_tied" --requests 2 --prompt-tokens 5 --output-tokens 3 -- --threads 1
+out_has "output tokens/s"
+out_has "rank 0 (0.0.0)"
+expect 0 bench --json --model "$goldens/gqa_tied" --requests 1 --prompt-tokens 5 --output-tokens 3 -- --threads 1
+out_has '"terms_s"'
+
 # --- compare
 answer='{"id":"i","custom_id":"x","response":{"status_code":200,"request_id":"r","body":{"choices":[{"index":0,"text":"TEXT"}]}},"error":null}'
 echo "${answer/TEXT/one}" >"$work/a.jsonl"

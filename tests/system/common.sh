@@ -17,11 +17,16 @@ fail() {
   exit 1
 }
 
+# time_limit SECONDS: sanitizers make everything slower.
+time_limit() {
+  echo $(($1 * ${HEADRACE_TEST_SLOWNESS:-1}))
+}
+
 # generate RANKS OUTPUT OPTIONS...: runs the requests of the tests with $KV bytes of cache; the exit code is the job's.
 generate() {
   local ranks=$1 output=$2
   shift 2
-  mpirun --timeout "${TIMEOUT:-100}" -n "$ranks" "$headrace" generate --model "$model" --input "$requests" \
+  mpirun --timeout "$(time_limit "${TIMEOUT:-100}")" -n "$ranks" "$headrace" generate --model "$model" --input "$requests" \
     --output "$output" --kv-cache-memory-bytes "${KV:-64MiB}" "$@" >"$output.log" 2>&1
 }
 

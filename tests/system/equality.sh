@@ -1,6 +1,6 @@
 #!/bin/bash
 # The same bytes for every split over stages, shards and replicas, micro-batch count, block size, chunk size, batch limit,
-# thread count, instruction set and order of arrival, in both types and with int8 weights; and from the reference backend, up to the ids that
+# thread count, instruction set and order of arrival, in both types and with int8 weights and cache; and from the reference backend, up to the ids that
 # name the numeric class. By hand also with another model and other requests, where the reference backend is left out:
 #   MODEL=SmolLM2.gguf REQUESTS=configs/example_requests.jsonl LAYERS=10,10,10,0 KV=600MiB LITTLE=400MiB TIMEOUT=300 \
 #     tests/system/equality.sh HEADRACE WORK_DIR
@@ -55,16 +55,21 @@ for dtype in bfloat16 float32; do
 done
 
 # Quantised: the scales of inputs and weights belong to slices, so nothing depends on the cut either.
-start int8 --quantization int8
+start int8 --quantization int8 --kv-cache-dtype int8
 variant stages-and-shards 4 --threads 1 -pp 2 -tp 2 --max-num-batched-tokens 9
 variant three-shards 3 --threads 1 -tp 3 --block-size 32
 variant replicas-of-stages 4 --threads 1 -pp 2 -dp 2 --max-num-seqs 4
 variant one-at-a-time 1 --threads 2 --max-num-seqs 1 --max-num-batched-tokens 256
-cmp -s "$work/bfloat16.jsonl" "$work/int8.jsonl" && fail "--quantization int8 changes nothing"
+check int8-weights 1 --quantization int8 --threads 1
+check int8-cache 1 --kv-cache-dtype int8 --threads 1
+for name in int8-weights int8-cache; do
+  cmp -s "$work/bfloat16.jsonl" "$work/$name.jsonl" && fail "$name changes nothing"
+  cmp -s "$work/int8.jsonl" "$work/$name.jsonl" && fail "$name alone is the same as both"
+done
 
 for base in bfloat16 int8; do
   numbers=(--dtype bfloat16)
-  [ $base = bfloat16 ] || numbers=(--quantization int8)
+  [ $base = bfloat16 ] || numbers=(--quantization int8 --kv-cache-dtype int8)
   variant avx2 1 --isa avx2 --threads 1
   [ -z "${MODEL:-}" ] || continue
   check $base-reference 1 "${numbers[@]}" --backend reference

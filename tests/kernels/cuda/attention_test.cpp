@@ -238,6 +238,9 @@ TEST_P(CudaAttention, ShapesThatDoNotDivideAreRefused) {
   EXPECT_THROW(cuda_->reserve(1, 1, shape_of(5, 2, 16, 0)), std::invalid_argument);
   EXPECT_THROW(cuda_->reserve(1, 1, windowed(shape_of(4, 2, 16, 16), -1, 0.0F)),
                std::invalid_argument);
+  AttentionShape quantised = shape_of(4, 2, 16, 16);
+  quantised.kv_type = KvType::kInt8;
+  EXPECT_THROW(cuda_->reserve(1, 1, quantised), std::invalid_argument);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "tests/bench/peak.h"
+#include "kernels/peak.h"
 
 namespace headrace {
 namespace {
@@ -11,11 +11,11 @@ namespace {
 constexpr int kChains = 16;  // more than latency times rate of any x86 core
 constexpr int kRounds = 100'000;
 
-// Best of a few rounds, in GFLOP/s.
+// Best of many short rounds, in GFLOP/s.
 template <class Loop>
 double measure(double flops_per_round, Loop loop) {
   double best = 0.0;
-  for (int trial = 0; trial < 3; ++trial) {
+  for (int trial = 0; trial < 20; ++trial) {
     const auto begin = std::chrono::steady_clock::now();
     loop();
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;

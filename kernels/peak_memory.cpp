@@ -1,0 +1,57 @@
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+#include "kernels/buffer.h"
+#include "kernels/peak.h"
+#include "kernels/thread_pool.h"
+
+namespace headrace {
+namespace {
+
+// Larger than the caches of any one socket are per thread that reads it, small enough to be there
+// beside a model.
+constexpr std::size_t kBytes = std::size_t{256} << 20;
+constexpr std::size_t kPiece = std::size_t{1} << 20;
+constexpr int kTrials = 8;
+
+// Eight sums, so that loads do not wait for additions.
+std::uint64_t sum_of(const std::uint64_t* values, std::size_t count) {
+  std::uint64_t sums[8] = {};
+  for (std::size_t i = 0; i + 8 <= count; i += 8) {
+    for (std::size_t j = 0; j < 8; ++j) sums[j] += values[i + j];
+  }
+  std::uint64_t total = 0;
+  for (const std::uint64_t sum : sums) total += sum;
+  return total;
+}
+
+}  // namespace
+
+double measure_read_bandwidth(ThreadPool& pool) {
+  const Buffer buffer(kBytes);
+  const int pieces = static_cast<int>(kBytes / kPiece);
+  std::atomic<std::uint64_t> total{0};
+  const auto read_all = [&] {
+    pool.parallel_for(pieces, [&](int piece) {
+      const auto* values = reinterpret_cast<const std::uint64_t*>(
+          buffer.data() + static_cast<std::size_t>(piece) * kPiece);
+      total += sum_of(values, kPiece / sizeof(std::uint64_t));
+    });
+  };
+  // Pages that nobody has written are all one page of zeros.
+  pool.parallel_for(pieces, [&](int piece) {
+    std::fill_n(buffer.data() + static_cast<std::size_t>(piece) * kPiece, kPiece, std::byte{1});
+  });
+  double best = 0.0;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    const auto begin = std::chrono::steady_clock::now();
+    read_all();
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    best = std::max(best, 1e-9 * static_cast<double>(kBytes) / taken.count());
+  }
+  return total == 0 ? 0.0 : best;
+}
+
+}  // namespace headrace

@@ -1,0 +1,162 @@
+// `headrace bench`: how fast this machine is with a model's operators, and where the time of a job
+// goes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+
+#include "launch/commands.h"
+#include "launch/exit_codes.h"
+#include "launch/kernel_bench.h"
+#include "launch/model_bench.h"
+#include "launch/options.h"
+#include "model/checkpoint/checkpoint.h"
+
+namespace headrace {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct Options {
+  bool kernels = false;
+  bool json = false;
+  std::string model;
+  KernelBenchSettings kernel;
+  ModelBenchSettings job;
+};
+
+constexpr std::int64_t kMaxCount = 1'000'000;
+
+void declare_kernels(OptionSet& set, Options& o) {
+  set.group("Operators (--kernels)");
+  set.add(
+      {.name = "kernels",
+       .help = "every operator, type and shape of MODEL [SmolLM2-135M] beside the machine's peak"},
+      o.kernels);
+  set.add_choice({.name = "part", .value = "P", .help = "all, products, trees, attention or rows"},
+                 o.kernel.part, kernel_bench_parts());
+  set.add_choice({.name = "type", .value = "T", .help = "all, bfloat16, float32 or int8"},
+                 o.kernel.type, kernel_bench_types());
+  set.add_choice({.name = "isa", .value = "I", .help = "auto, avx512, avx2 or portable"},
+                 o.kernel.isa, {"auto", "avx512", "avx2", "portable"});
+  set.add({.name = "threads", .value = "N", .help = "compute threads"}, o.kernel.threads,
+          {1, 1024});
+}
+
+void declare_job(OptionSet& set, Options& o) {
+  set.group("A short job (without --kernels)");
+  set.add({.name = "requests", .value = "N", .help = "how many"}, o.job.requests, {1, kMaxCount});
+  set.add({.name = "prompt-tokens", .value = "N", .help = "of each request"}, o.job.prompt_tokens,
+          {1, kMaxCount});
+  set.add({.name = "output-tokens", .value = "N", .help = "of each request"}, o.job.output_tokens,
+          {1, kMaxCount});
+}
+
+/// nullopt where only the help was asked for, and printed. What follows -- goes to generate.
+std::optional<Options> read_options(const std::vector<std::string>& args) {
+  Options o;
+  const auto end = std::find(args.begin(), args.end(), "--");
+  if (end != args.end()) o.job.generate_options.assign(end + 1, args.end());
+  OptionSet set({.command = "bench",
+                 .synopsis = "--kernels | --model MODEL [-- options of generate]",
+                 .summary = "Measures the operators of a model, or a short job: where each rank's "
+                            "time goes, in terms that\nadd up to the wall time. A job may be "
+                            "started with mpirun or srun."});
+  set.add({.name = "model", .value = "MODEL", .help = "directory, org/name, .gguf or .h5 file"},
+          o.model);
+  set.add({.name = "json", .help = "print one JSON object instead of a table"}, o.json);
+  declare_kernels(set, o);
+  declare_job(set, o);
+  if (!set.parse({args.begin(), end})) {
+    std::cout << set.help();
+    return std::nullopt;
+  }
+  if (!o.kernels && o.model.empty()) {
+    throw std::invalid_argument("bench: --kernels or --model MODEL is needed");
+  }
+  for (const char* name : {"part", "type", "isa", "threads"}) {
+    if (!o.kernels && set.given(name)) {
+      throw set.rejected(name, "only with --kernels; options of the job go behind --");
+    }
+  }
+  if (o.kernels && !o.job.generate_options.empty()) {
+    throw std::invalid_argument("bench: options behind -- are the job's; --kernels runs none");
+  }
+  o.job.model = o.model;
+  o.job.json = o.json;
+  return o;
+}
+
+std::string rate_line(const KernelRate& rate) {
+  std::string line = fmt::format("{:<9} {:<34} {:>5} {:>11.2f}", rate.type, rate.kernel, rate.rows,
+                                 1e6 * rate.seconds);
+  line += rate.gflops > 0 ? fmt::format("{:>9.1f}", rate.gflops) : fmt::format("{:>9}", "-");
+  line += fmt::format("{:>8.1f}", rate.gigabytes);
+  line += rate.bound_percent > 0 ? fmt::format("{:>8.0f} %", rate.bound_percent)
+                                 : fmt::format("{:>10}", "-");
+  if (rate.slower_than_one_chain_percent) {
+    line += fmt::format("  {:+.1f} % beside one chain", *rate.slower_than_one_chain_percent);
+  }
+  return line;
+}
+
+ordered_json rate_json(const KernelRate& rate) {
+  ordered_json json = {{"part", rate.part},
+                       {"type", rate.type},
+                       {"kernel", rate.kernel},
+                       {"rows", rate.rows},
+                       {"seconds", rate.seconds},
+                       {"gflops_per_s", rate.gflops},
+                       {"gigabytes_per_s", rate.gigabytes},
+                       {"bound_percent", rate.bound_percent}};
+  if (rate.slower_than_one_chain_percent) {
+    json["slower_than_one_chain_percent"] = *rate.slower_than_one_chain_percent;
+  }
+  return json;
+}
+
+int run_kernel_bench(const Options& o) {
+  const ModelConfig model =
+      o.model.empty() ? default_bench_model() : Checkpoint::open(o.model)->config();
+  const auto pool = make_thread_pool(o.kernel.threads);
+  make_cpu_ops(DType::kFloat32, *pool, o.kernel.isa);  // a mistake in --isa shows now
+  const MachinePeaks peaks = measure_peaks(*pool);
+  ordered_json json = {
+      {"cpu", cpu_features()},
+      {"isa", o.kernel.isa},
+      {"threads", o.kernel.threads},
+      {"peak_gflops_of_a_core",
+       {{"float32", peaks.float32}, {"bfloat16", peaks.bfloat16}, {"int8", peaks.int8}}},
+      {"read_gigabytes_per_s", peaks.read_gigabytes},
+      {"kernels", ordered_json::array()}};
+  if (!o.json) {
+    std::cout << fmt::format(
+        "{}; {} thread{}; peak of a core {:.0f} (float32), {:.0f} (bfloat16), {:.0f} (int8) "
+        "GFLOP/s; memory {:.1f} GB/s\n{:<9} {:<34} {:>5} {:>11}{:>9}{:>8}{:>10}\n",
+        cpu_features(), o.kernel.threads, o.kernel.threads == 1 ? "" : "s", peaks.float32,
+        peaks.bfloat16, peaks.int8, peaks.read_gigabytes, "type", "operator", "rows", "us",
+        "GFLOP/s", "GB/s", "of bound");
+  }
+  bench_kernels(model, o.kernel, peaks, *pool, [&](const KernelRate& rate) {
+    if (o.json) {
+      json["kernels"].push_back(rate_json(rate));
+    } else {
+      std::cout << rate_line(rate) << std::endl;
+    }
+  });
+  if (o.json) std::cout << json.dump(2) << '\n';
+  return kExitSuccess;
+}
+
+}  // namespace
+
+int run_bench(const std::vector<std::string>& args) {
+  const std::optional<Options> o = read_options(args);
+  if (!o) return kExitSuccess;
+  return o->kernels ? run_kernel_bench(*o) : run_model_bench(o->job);
+}
+
+}  // namespace headrace

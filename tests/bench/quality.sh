@@ -1,0 +1,69 @@
+#!/bin/bash
+# What quantising costs a model: perplexity of a text, by the log-probabilities that headrace gives its prompts, and how
+# far these are from the unquantised model's on the average.
+#   tests/bench/quality.sh [--text FILE] [--threads 2] [--headrace PROGRAM] [--model MODEL]
+# Without --text this tree's own pages are the text.
+# shellcheck source-path=SCRIPTDIR/../..
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+. launch/packages.sh
+. launch/local_mpi.sh
+. launch/model.sh
+. tests/bench/measure.sh
+
+threads=2 model="" headrace=build/release/launch/headrace
+text=(README.md ARCHITECTURE.md model/TOKENIZERS.md runtime/job/JOURNAL.md)
+while [ $# -gt 0 ]; do
+  [ $# -ge 2 ] || fail "$1 needs a value" 2
+  case $1 in
+  --text) text=("$2") ;;
+  --threads) threads=$2 ;;
+  --model) model=$2 ;;
+  --headrace) headrace=$2 ;;
+  *) fail "unknown option $1 (there are --text, --threads, --model, --headrace)" 2 ;;
+  esac
+  shift 2
+done
+[ -x "$headrace" ] || fail "no program $headrace: build it (cmake --workflow, README.md), or say --headrace" 2
+[ -n "$model" ] || model=$(fetch_model)
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# Passages of about 1,500 characters, each scored by itself. The one token that is generated does not count.
+cat "${text[@]}" | awk '
+  function flush() {
+    if (length(passage) > 200) {
+      printf "{\"custom_id\":\"passage-%d\",\"prompt\":\"%s\",\"max_tokens\":1,\"echo\":true,\"logprobs\":0}\n", ++n, passage
+    }
+    passage = ""
+  }
+  {
+    gsub(/\\/, "\\\\"); gsub(/"/, "\\\""); gsub(/\t/, "\\t"); gsub(/[\001-\037]/, " ")
+    passage = passage $0 "\\n"
+    if (length(passage) > 1500) flush()
+  }
+  END { flush() }' >"$work/requests.jsonl"
+
+# score NAME OPTION...: leaves the log-probabilities, one a line, in $work/NAME, and prints what they come to.
+score() {
+  local name=$1 output=$work/$1.jsonl
+  shift
+  mpirun -n 1 --bind-to none "$headrace" generate --model "$model" --input "$work/requests.jsonl" --output "$output" \
+    --threads "$threads" "$@" >"$output.log" 2>&1 || { tail -n 20 "$output.log" >&2; fail "$name failed"; }
+  grep -oP '"token_logprobs"\s*:\s*\[\K[^]]*' "$output" |
+    awk -F, '{ for (i = 1; i < NF; ++i) if ($i != "null") print $i }' >"$work/$name"
+  paste "$work/plain" "$work/$name" | awk -v name="$name" '
+    { plain += $1; sum += $2; distance += $1 > $2 ? $1 - $2 : $2 - $1 }
+    END {
+      printf "%-24s perplexity %9.4f  %+.2f %%  mean distance of log-probabilities %.4f\n",
+             name, exp(-sum / NR), 100 * (exp((plain - sum) / NR) - 1), distance / NR
+    }'
+}
+
+echo "$model, ${text[*]}"
+score plain
+score int8-cache --kv-cache-dtype int8
+score int8-weights --quantization int8
+score int8-weights-and-cache --quantization int8 --kv-cache-dtype int8
+echo "$(wc -l <"$work/plain") tokens"
