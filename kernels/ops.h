@@ -1,7 +1,8 @@
 // The operator interface of one device. Every backend gives a row the same bits whatever its
 // neighbours in the batch are, whatever the thread count, the KV block size or the cut of a prompt
-// into chunks; the CPU backend gives the bits of the reference backend. Nothing here allocates once
-// the matrices are loaded and the workspace is reserved.
+// into chunks; the CPU backend gives the bits of the reference backend, the one for GPUs its own
+// (cuda_backend.h). Nothing here allocates once the matrices are loaded and the workspace is
+// reserved.
 //
 // Numbers: weights that are not quantised, matrix inputs and the KV cache have the compute type
 // (float32 or bfloat16); the hidden state, sums and logits are float32. A float32 value becomes
@@ -131,7 +132,7 @@ class Ops {
  public:
   virtual ~Ops() = default;
 
-  /// float32 or bfloat16: the type of matrix inputs and of the KV cache.
+  /// float32 or bfloat16 (on GPUs float16 too): the type of matrix inputs and of the KV cache.
   virtual DType compute_dtype() const = 0;
 
   /// The tree's k() must equal k; in bfloat16 every bound but the last has to be even. Only

@@ -35,7 +35,7 @@ class Tensor {
     if (dtype_ == DType::kFloat32) {
       view().f32()[index] = value;
     } else {
-      view().u16()[index] = float_to_bf16(value);
+      view().u16()[index] = dtype_ == DType::kBFloat16 ? float_to_bf16(value) : float_to_f16(value);
     }
   }
   float* f32() { return view().f32(); }
