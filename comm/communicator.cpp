@@ -38,6 +38,10 @@ Communicator Communicator::shared_memory(MPI_Comm parent) {
   return Communicator(comm);
 }
 
+bool Communicator::shares_memory() const {
+  return min(shared_memory(comm_).size() == size() ? 1 : 0) == 1;
+}
+
 Communicator Communicator::subset(const Communicator& parent, const std::vector<int>& ranks) {
   MPI_Group all = MPI_GROUP_NULL;
   MPI_Group some = MPI_GROUP_NULL;
@@ -89,44 +93,6 @@ std::vector<std::int64_t> Communicator::all_gather(std::int64_t value) const {
   std::vector<std::int64_t> values(static_cast<std::size_t>(size()));
   HR_MPI(MPI_Allgather(&value, 1, MPI_INT64_T, values.data(), 1, MPI_INT64_T, comm_));
   return values;
-}
-
-Gathering Communicator::all_gather(std::span<const std::byte> bytes, std::vector<int> sizes,
-                                   std::span<std::byte> all) const {
-  Gathering gathering;
-  gathering.sizes_ = std::move(sizes);
-  gathering.starts_.resize(gathering.sizes_.size());
-  std::exclusive_scan(gathering.sizes_.begin(), gathering.sizes_.end(), gathering.starts_.begin(),
-                      0);
-  HR_MPI(MPI_Iallgatherv(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, all.data(),
-                         gathering.sizes_.data(), gathering.starts_.data(), MPI_BYTE, comm_,
-                         &gathering.request_));
-  return gathering;
-}
-
-Gathering::~Gathering() {
-  if (request_ != MPI_REQUEST_NULL && std::uncaught_exceptions() == 0) {
-    MPI_Wait(&request_, MPI_STATUS_IGNORE);
-  }
-}
-
-Gathering::Gathering(Gathering&& other) noexcept
-    : request_(std::exchange(other.request_, MPI_REQUEST_NULL)),
-      sizes_(std::move(other.sizes_)),
-      starts_(std::move(other.starts_)) {}
-
-Gathering& Gathering::operator=(Gathering&& other) noexcept {
-  std::swap(request_, other.request_);
-  std::swap(sizes_, other.sizes_);
-  std::swap(starts_, other.starts_);
-  return *this;
-}
-
-void Gathering::wait(Waiting waiting) {
-  for (int done = 0; done == 0;) {
-    HR_MPI(MPI_Test(&request_, &done, MPI_STATUS_IGNORE));
-    if (done == 0) waiting.pause();
-  }
 }
 
 void Communicator::broadcast(std::span<std::byte> bytes, int root) const {

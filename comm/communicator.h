@@ -9,30 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/waiting.h"
-
 namespace headrace {
-
-/// Bytes of several ranks on their way to all of them. Both buffers must live until it is complete;
-/// destroying it waits for that, unless the stack is unwinding. Move-only.
-class Gathering {
- public:
-  Gathering() = default;
-  ~Gathering();
-  Gathering(Gathering&& other) noexcept;
-  Gathering& operator=(Gathering&& other) noexcept;
-  Gathering(const Gathering&) = delete;
-  Gathering& operator=(const Gathering&) = delete;
-
-  /// Until all bytes are there; politely: the others may need this core to send theirs.
-  void wait(Waiting waiting);
-
- private:
-  friend class Communicator;
-  MPI_Request request_ = MPI_REQUEST_NULL;
-  std::vector<int> sizes_;  // MPI reads these two until the end
-  std::vector<int> starts_;
-};
 
 /// Owns a communicator; move-only; errors are exceptions. Only the main thread may call it.
 class Communicator {
@@ -60,16 +37,15 @@ class Communicator {
   int size() const;
   MPI_Comm get() const { return comm_; }
 
+  /// Collective. All its ranks are on one node.
+  bool shares_memory() const;
+
   /// Collective. Returns once all have come.
   void barrier() const;
   /// Collective. The smallest of all ranks' values.
   std::int64_t min(std::int64_t value) const;
   /// Collective. Every rank's value, in order of rank.
   std::vector<std::int64_t> all_gather(std::int64_t value) const;
-  /// Collective. Every rank's bytes, of which there are sizes[rank], go to everybody, one behind
-  /// the other. Returns at once.
-  Gathering all_gather(std::span<const std::byte> bytes, std::vector<int> sizes,
-                       std::span<std::byte> all) const;
   /// Collective. Everybody gets root's bytes; the others' sizes must match.
   void broadcast(std::span<std::byte> bytes, int root) const;
   /// Collective. Everybody gets root's text.

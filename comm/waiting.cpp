@@ -31,14 +31,18 @@ double seconds_since(std::int64_t then_ns) {
   return static_cast<double>(now_ns() - then_ns) * 1e-9;
 }
 
+void throw_stalled(double stall_timeout_s, const std::string& what) {
+  throw std::runtime_error("waited " + std::to_string(static_cast<int>(stall_timeout_s)) +
+                           " s (--stall-timeout) " + what);
+}
+
 Waiting::Waiting(std::string what, double stall_timeout_s)
     : what_(std::move(what)), stall_timeout_s_(stall_timeout_s), start_(steady_clock::now()) {}
 
 void Waiting::pause() {
   const auto waited = steady_clock::now() - start_;
   if (stall_timeout_s_ > 0 && waited > duration<double>(stall_timeout_s_)) {
-    throw std::runtime_error("waited " + std::to_string(static_cast<int>(stall_timeout_s_)) +
-                             " s (--stall-timeout) for " + what_);
+    throw_stalled(stall_timeout_s_, "for " + what_);
   }
   pause_politely(std::chrono::duration_cast<std::chrono::nanoseconds>(waited).count());
 }

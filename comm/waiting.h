@@ -18,6 +18,10 @@ double seconds_since(std::int64_t then_ns);
 /// microseconds at a time.
 void pause_politely(std::int64_t waited_ns);
 
+/// Throws std::runtime_error: nothing came for so long. what says for what it waited: "for the sums
+/// of rank 3", "to hear from rank 3".
+[[noreturn]] void throw_stalled(double stall_timeout_s, const std::string& what);
+
 /// Throws std::runtime_error naming what was awaited when it does not come for too long.
 class Waiting {
  public:

@@ -67,11 +67,10 @@ class Job {
     model_ =
         std::make_unique<StageModel>(setup_.checkpoint->config(), setup_.part(), std::move(weights),
                                      *setup_.ops, setup_.size, links_->exchange.get());
-    const int block = setup_.size.block_tokens;
     executor_ = std::make_unique<StageExecutor>(
         *model_, *setup_.pool,
         ExecutorLimits{.max_num_seqs = options_.max_num_seqs,
-                       .max_blocks = (setup_.max_model_len + block - 1) / block,
+                       .max_length = setup_.max_model_len,
                        .max_logit_rows = setup_.size.max_logit_rows},
         links_->exchange.get());
     load_s_ = seconds_since(start);
@@ -278,9 +277,7 @@ void print_setup(const Environment& environment, const RankSetup& setup,
              to_string(setup.layout), setup.num_micro_batches,
              setup.num_micro_batches == 1 ? "" : "es", setup.num_threads,
              setup.num_threads == 1 ? "" : "s");
-  fmt::print(
-      stderr, "{}",
-      memory_table(stage_memories(setup, options), setup.size.num_blocks, setup.size.block_tokens));
+  fmt::print(stderr, "{}", memory_table(stage_memories(setup, options), setup.size));
   for (const std::string& warning : placement_warnings(environment, setup)) {
     fmt::print(stderr, "warning: {}\n", warning);
   }

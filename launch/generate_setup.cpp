@@ -98,24 +98,40 @@ std::int64_t blocks_in_memory(const Environment& environment, const GenerateOpti
   return std::min(static_cast<std::int64_t>(budget / block_bytes), max_blocks);
 }
 
-// Every stage has as many blocks as the one with the fewest.
+// The longest sequence that so many blocks hold, or 0.
+int longest_in_blocks(const SchedulerLimits& limits, std::int64_t num_blocks) {
+  int fits = 0;
+  int too_long = limits.max_model_len + 1;
+  while (fits + 1 < too_long) {
+    const int middle = fits + (too_long - fits) / 2;
+    (Scheduler::blocks_for(limits, middle) <= num_blocks ? fits : too_long) = middle;
+  }
+  return fits;
+}
+
+// Every stage has as many blocks as the one with the fewest, of which one sequence needs a part.
 int agree_on_blocks(const Environment& environment, const GenerateOptions& options,
                     const RankSetup& setup) {
-  const int block = options.block_size;
-  const std::int64_t blocks_per_sequence = (setup.max_model_len + block - 1) / block;
-  const std::int64_t useful = blocks_per_sequence * options.max_num_seqs;
+  const SchedulerLimits limits = setup.scheduler_limits(options);
+  const std::int64_t most_of_one = Scheduler::blocks_for(limits, setup.max_model_len);
+  int most_pages = 1;
+  for (const KvGroup& group : limits.kv.groups) {
+    most_pages = std::max(most_pages, group.pages_per_block);
+  }
+  const std::int64_t useful = std::min<std::int64_t>(most_of_one * options.max_num_seqs,
+                                                     std::numeric_limits<int>::max() / most_pages);
   const std::size_t block_bytes =
       stage_block_bytes(setup.checkpoint->config(), setup.part(), *setup.ops, setup.size);
   const std::int64_t blocks =
       environment.world().min(blocks_in_memory(environment, options, block_bytes, useful));
-  if (blocks < blocks_per_sequence) {
-    throw std::invalid_argument(fmt::format(
-        "the KV cache holds {} tokens, less than one context of {}: give --max-model-len {} or "
-        "less, "
-        "or a larger --kv-cache-memory-bytes",
-        blocks * block, setup.max_model_len, std::max<std::int64_t>(blocks * block, 1)));
+  const int longest = longest_in_blocks(limits, blocks);
+  if (longest < setup.max_model_len) {
+    throw std::invalid_argument(
+        fmt::format("the KV cache holds a sequence of {} tokens, less than one context of {}: give "
+                    "--max-model-len {} or less, or a larger --kv-cache-memory-bytes",
+                    longest, setup.max_model_len, std::max(longest, 1)));
   }
-  return static_cast<int>(std::min<std::int64_t>(blocks, std::numeric_limits<int>::max()));
+  return static_cast<int>(blocks);
 }
 
 std::string base_name(const std::string& model) {
@@ -187,8 +203,8 @@ SchedulerLimits RankSetup::scheduler_limits(const GenerateOptions& options) cons
           .max_rows = size.max_rows,
           .num_blocks = size.num_blocks,
           .block_tokens = size.block_tokens,
+          .kv = size.kv,
           .max_model_len = max_model_len,
-          .window = checkpoint->config().positions_read(),
           .max_plan_bytes = max_plan_bytes};
 }
 
@@ -220,6 +236,7 @@ RankSetup set_up_rank(const Environment& environment, const GenerateOptions& opt
   const ModelConfig& config = setup.checkpoint->config();
   setup.dtype = choose_dtype(options.dtype, *setup.checkpoint);
   if (options.quantization == "int8") setup.quantization = Quantization::kInt8;
+  if (options.quantization == "int4") setup.quantization = Quantization::kInt4;
   tensor_shards(sharded_sizes(config), setup.layout.tensor);  // a size that cannot be shows now
   setup.parts = make_parts(config, options, setup.layout);
   setup.max_model_len = choose_max_model_len(config, options);
@@ -243,6 +260,7 @@ RankSetup set_up_rank(const Environment& environment, const GenerateOptions& opt
                 .max_context = setup.max_model_len,
                 .num_blocks = 0,
                 .block_tokens = options.block_size,
+                .kv = kv_groups(config, setup.parts, setup.max_model_len),
                 .kv_type = options.kv_cache_dtype == "int8" ? KvType::kInt8 : KvType::kCompute};
   return setup;
 }

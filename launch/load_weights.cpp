@@ -6,6 +6,7 @@
 #include <chrono>
 #include <numeric>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "model/shared_checkpoint.h"
@@ -34,14 +35,15 @@ std::optional<SharedCheckpoint> share(const Environment& environment,
   const Communicator* ranks = readers(environment, options);
   if (ranks == nullptr || ranks->size() == 1) return std::nullopt;
   std::vector<std::vector<WeightSource>> wanted;
+  SharingOptions sharing{.stall_timeout_s = options.stall_timeout_s, .names = {}};
   for (const std::int64_t rank : ranks->all_gather(environment.rank())) {
     const StagePart part =
         setup.part_of(Topology(setup.layout, static_cast<int>(rank)).coordinates());
     wanted.push_back(all_sources(part_sources(setup.checkpoint->config(), part)));
+    sharing.names.push_back(setup.name(static_cast<int>(rank)));
   }
-  return std::optional<SharedCheckpoint>(
-      std::in_place, *setup.checkpoint, *ranks, wanted,
-      SharingOptions{.stall_timeout_s = options.stall_timeout_s});
+  return std::optional<SharedCheckpoint>(std::in_place, *setup.checkpoint, *ranks, wanted,
+                                         std::move(sharing));
 }
 
 std::uint64_t sum_over(const Communicator& ranks, std::uint64_t value) {

@@ -48,6 +48,20 @@ std::string role(const StagePart& part) {
   return text;
 }
 
+std::string cache_line(const StageSize& size) {
+  const std::vector<KvGroup>& groups = size.kv.groups;
+  if (groups.size() == 1) {
+    return fmt::format("KV cache: {} blocks of {} tokens = {} tokens in every stage\n",
+                       size.num_blocks, size.block_tokens,
+                       std::int64_t{size.num_blocks} * size.block_tokens);
+  }
+  return fmt::format(
+      "KV cache: {} blocks in every stage, each for {} tokens of the layers that see everything or "
+      "for {} of those with a window\n",
+      size.num_blocks, groups[0].pages_per_block * size.block_tokens,
+      groups[1].pages_per_block * size.block_tokens);
+}
+
 }  // namespace
 
 std::uint64_t available_memory_bytes() {
@@ -79,7 +93,7 @@ std::string bytes_text(std::uint64_t bytes) {
   return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
 }
 
-std::string memory_table(const std::vector<StageMemory>& stages, int num_blocks, int block_tokens) {
+std::string memory_table(const std::vector<StageMemory>& stages, const StageSize& size) {
   std::string table = fmt::format("{:<7}{:<34}{:>11}{:>11}{:>11}{:>11}{:>11}\n", "stage", "runs",
                                   "weights", "KV cache", "workspace", "messages", "total");
   for (std::size_t s = 0; s < stages.size(); ++s) {
@@ -89,9 +103,7 @@ std::string memory_table(const std::vector<StageMemory>& stages, int num_blocks,
                          bytes_text(m.workspace_bytes), bytes_text(m.message_bytes),
                          bytes_text(m.total()));
   }
-  table += fmt::format("KV cache: {} blocks of {} tokens = {} tokens in every stage\n", num_blocks,
-                       block_tokens, static_cast<std::int64_t>(num_blocks) * block_tokens);
-  return table;
+  return table + cache_line(size);
 }
 
 }  // namespace headrace

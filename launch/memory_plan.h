@@ -30,8 +30,8 @@ std::uint64_t available_memory_bytes();
 /// This process's largest resident size so far.
 std::uint64_t peak_memory_bytes();
 
-/// The table that is printed before loading; one line a stage.
-std::string memory_table(const std::vector<StageMemory>& stages, int num_blocks, int block_tokens);
+/// The table that is printed before loading; one line a stage, and one on the KV cache.
+std::string memory_table(const std::vector<StageMemory>& stages, const StageSize& size);
 
 /// "1.3 GiB".
 std::string bytes_text(std::uint64_t bytes);

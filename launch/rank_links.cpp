@@ -3,6 +3,7 @@
 #include "comm/mpi_channel.h"
 #include "comm/mpi_exchange.h"
 #include "comm/traced_exchange.h"
+#include "partition/rank_peers.h"
 #include "runtime/dispatch/dispatcher.h"
 
 namespace headrace {
@@ -19,6 +20,7 @@ class Builder {
         options_(options),
         setup_(setup),
         topology_(setup.layout, environment.rank()),
+        peers_(rank_peers(topology_)),
         links_(links) {}
 
   void link_pipeline() {
@@ -26,33 +28,29 @@ class Builder {
     links_.results.emplace(Communicator::duplicate(environment_.world().get()));
     const ChannelShape plans = setup_.step_channel(0);
     const ChannelShape steps = setup_.step_channel(setup_.checkpoint->config().hidden_size);
-    if (const auto peer = topology_.upstream()) {
+    if (const auto peer = peers_.steps_from) {
       links_.upstream = make_mpi_receiver(*links_.steps, *peer, steps);
     }
-    if (const auto peer = topology_.downstream()) {
+    if (const auto peer = peers_.steps_to) {
       links_.downstream = make_mpi_sender(*links_.steps, *peer, steps);
     }
-    if (at().pipeline == 0 && at().tensor > 0) {
-      links_.upstream = make_mpi_receiver(*links_.steps, rank_at(0, 0), plans);
+    if (const auto peer = peers_.plans_from) {
+      links_.upstream = make_mpi_receiver(*links_.steps, *peer, plans);
     }
-    if (is_head()) {
-      for (int shard = 1; shard < setup_.layout.tensor; ++shard) {
-        links_.peers.push_back(make_mpi_sender(*links_.steps, rank_at(0, shard), plans));
-      }
+    for (const int peer : peers_.plans_to) {
+      links_.peers.push_back(make_mpi_sender(*links_.steps, peer, plans));
     }
-    if (setup_.num_stages() == 1 || at().tensor > 0) return;
     const ChannelShape results = setup_.result_channel(options_.max_num_seqs);
-    const int last = rank_at(setup_.num_stages() - 1, 0);
-    if (topology_.is_first_stage()) {
-      links_.result_receiver = make_mpi_receiver(*links_.results, last, results);
+    if (const auto peer = peers_.results_from) {
+      links_.result_receiver = make_mpi_receiver(*links_.results, *peer, results);
     }
-    if (topology_.is_last_stage()) {
-      links_.result_sender = make_mpi_sender(*links_.results, rank_at(0, 0), results);
+    if (const auto peer = peers_.results_to) {
+      links_.result_sender = make_mpi_sender(*links_.results, *peer, results);
     }
   }
 
   void link_stage() {
-    const int first = topology_.rank_of({at().data, at().pipeline, 0});
+    const int first = topology_.rank_of({setup_.at.data, setup_.at.pipeline, 0});
     links_.stage_group.emplace(Communicator::split(environment_.world(), first));
     ExchangeWait wait{.stall_timeout_s = options_.stall_timeout_s,
                       .names = {},
@@ -60,11 +58,8 @@ class Builder {
     for (int shard = 0; shard < setup_.layout.tensor; ++shard) {
       wait.names.push_back("the sums of " + setup_.name(first + shard));
     }
-    const Communicator on_node = Communicator::shared_memory(links_.stage_group->get());
-    const bool one_node = on_node.size() == links_.stage_group->size();
-    // Messages wherever one group needs them, so that every rank of it decides alike.
-    const auto make = links_.stage_group->min(one_node ? 1 : 0) == 1 ? make_shared_exchange
-                                                                     : make_message_exchange;
+    const auto make =
+        links_.stage_group->shares_memory() ? make_shared_exchange : make_message_exchange;
     links_.exchange =
         make(*links_.stage_group, exchange_bytes(setup_, options_, setup_.part()), std::move(wait));
     if (setup_.recorder) {
@@ -80,30 +75,22 @@ class Builder {
         .max_bytes = max_report_message_bytes(
             setup_.result_channel(options_.max_num_seqs).max_bytes, setup_.num_stages()),
         .num_buffers = kDispatchBuffers};
-    if (environment_.rank() == 0) {
-      for (int replica = 1; replica < setup_.layout.data; ++replica) {
-        const int head = topology_.rank_of({replica, 0, 0});
-        links_.work_senders.push_back(make_mpi_sender(*links_.work, head, work));
-        links_.report_receivers.push_back(make_mpi_receiver(*links_.work, head, reports));
-      }
-    } else if (is_head()) {
-      links_.work_receiver = make_mpi_receiver(*links_.work, 0, work);
-      links_.report_sender = make_mpi_sender(*links_.work, 0, reports);
+    for (const int head : peers_.work_to) {
+      links_.work_senders.push_back(make_mpi_sender(*links_.work, head, work));
+      links_.report_receivers.push_back(make_mpi_receiver(*links_.work, head, reports));
+    }
+    if (const auto root = peers_.work_from) {
+      links_.work_receiver = make_mpi_receiver(*links_.work, *root, work);
+      links_.report_sender = make_mpi_sender(*links_.work, *root, reports);
     }
   }
 
  private:
-  const Coordinates& at() const { return setup_.at; }
-  bool is_head() const { return at().pipeline == 0 && at().tensor == 0; }
-  // A rank of this pipeline.
-  int rank_at(int stage, int shard) const {
-    return topology_.rank_of({.data = at().data, .pipeline = stage, .tensor = shard});
-  }
-
   const Environment& environment_;
   const GenerateOptions& options_;
   const RankSetup& setup_;
   Topology topology_;
+  RankPeers peers_;
   RankLinks& links_;
 };
 

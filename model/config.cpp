@@ -100,12 +100,4 @@ std::vector<float> rope_inverse_frequencies(const RopeConfig& rope, RopeLength l
   return frequencies;
 }
 
-int ModelConfig::positions_read() const {
-  for (int i = 0; i < num_layers; ++i) {
-    if (!layer(i).windowed) return 0;
-  }
-  // A row reads the whole chunk in which its window begins.
-  return window >= max_position_embeddings ? 0 : window + kAttentionChunk - 1;
-}
-
 }  // namespace headrace

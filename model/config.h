@@ -103,9 +103,6 @@ struct ModelConfig {
   LayerTraits layer(int index) const {
     return layers.empty() ? LayerTraits{} : layers[static_cast<std::size_t>(index)];
   }
-  /// Positions from a row backwards, its own included, that attention may read: the window that all
-  /// layers have and the rest of the chunk in which it begins; 0 where some layer sees all keys.
-  int positions_read() const;
 
   std::optional<TokenId> bos_token_id;
   std::vector<TokenId>

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "comm/mpi_exchange.h"
 #include "model/checkpoint/dequantize.h"
 #include "model/checkpoint/encode.h"
 
@@ -91,7 +92,7 @@ void check_order(const ModelConfig& config, const WantedRows& shared,
   }
 }
 
-// How values are sent: as they are stored where they have 16 bits, else as float32.
+// How values are sent to other nodes: as they are stored where they have 16 bits, else as float32.
 const StoredType* sent_type(const TensorInfo& info) {
   if (info.as_stored && info.stored_type == "BF16") return stored_type(GgmlType::kBF16);
   if (info.as_stored && info.stored_type == "F16") return stored_type(GgmlType::kF16);
@@ -100,19 +101,28 @@ const StoredType* sent_type(const TensorInfo& info) {
 
 }  // namespace
 
-/// Shared rows that this rank wants, and how far it has come with them.
+/// Ranks that share rows.
+struct SharedCheckpoint::Group {
+  Communicator ranks;
+  bool on_one_node;
+  std::unique_ptr<ShardExchange> exchange;  // of bands
+  std::size_t most_bytes = 0;               // of a band
+};
+
+/// Shared rows that this rank wants, and how far it has come with them. The rows of the last round
+/// lie in the group's exchange until the next one begins.
 struct SharedCheckpoint::Shared {
   std::string name;  // of the tensor
   TensorBlock own;   // what this rank wants of them
   std::int64_t col_begin = 0;
   std::int64_t col_end = 0;  // what anyone wants
-  const Communicator* group = nullptr;
-  const StoredType* type = nullptr;  // in which values are sent
+  Group* group = nullptr;
+  const StoredType* type = nullptr;  // in which values are handed over
   int num_readers = 1;
   std::int64_t band_rows = 1;
+  std::int64_t round_row = 0;  // first row of the last round
   std::int64_t next_row = 0;   // first row that no round has read
   std::int64_t given_row = 0;  // first row that was not given out
-  std::vector<float> rows;     // own columns of [given_row, next_row)
 
   std::int64_t own_cols() const { return own.col_end - own.col_begin; }
   std::int64_t band_cols() const { return col_end - col_begin; }
@@ -121,6 +131,10 @@ struct SharedCheckpoint::Shared {
   std::pair<std::int64_t, std::int64_t> band_of(int reader) const {
     const std::int64_t begin = reader < num_readers ? next_row + reader * band_rows : own.row_end;
     return {std::min(begin, own.row_end), std::min(begin + band_rows, own.row_end)};
+  }
+
+  std::size_t band_bytes() const {
+    return static_cast<std::size_t>(band_rows * band_cols() * type->block_bytes);
   }
 
   // How many of the ranks read in a round, and how many rows each.
@@ -138,30 +152,63 @@ struct SharedCheckpoint::Shared {
 SharedCheckpoint::SharedCheckpoint(Checkpoint& own, const Communicator& ranks,
                                    const std::vector<std::vector<WeightSource>>& wanted,
                                    SharingOptions options)
-    : own_(own), options_(options) {
+    : own_(own), options_(std::move(options)) {
   for (const TensorInfo& info : own.tensors()) infos_[info.name] = &info;
-  const WantedRows all = shared_rows(own, wanted, options);
+  const WantedRows all = shared_rows(own, wanted, options_);
   check_order(own.config(), all, wanted);
+  std::map<std::vector<int>, Group*> groups;
   for (const WeightSource& source : wanted[static_cast<std::size_t>(ranks.rank())]) {
     const auto found = all.find(rows_of(source));
     if (found == all.end()) continue;
     const Wanted& who = found->second;
     // In the order of the rows, and thus in the same order on all ranks of several groups.
-    if (!groups_.contains(who.ranks)) {
-      groups_.emplace(who.ranks, Communicator::subset(ranks, who.ranks));
+    Group*& group = groups[who.ranks];
+    if (group == nullptr) {
+      groups_.push_back(make_group(ranks, who.ranks));
+      group = groups_.back().get();
     }
     auto shared = std::make_unique<Shared>();
     shared->name = source.name;
     shared->own = source.block;
     shared->col_begin = who.col_begin;
     shared->col_end = who.col_end;
-    shared->group = &groups_.at(who.ranks);
-    shared->type = sent_type(*infos_.at(source.name));
+    shared->group = group;
+    shared->type =
+        group->on_one_node ? stored_type(GgmlType::kF32) : sent_type(*infos_.at(source.name));
+    shared->round_row = source.block.row_begin;
     shared->next_row = source.block.row_begin;
     shared->given_row = source.block.row_begin;
-    shared->divide(static_cast<std::int64_t>(who.ranks.size()), options);
+    shared->divide(static_cast<std::int64_t>(who.ranks.size()), options_);
+    group->most_bytes = std::max(group->most_bytes, shared->band_bytes());
     order_.push_back(shared.get());
     shared_.emplace(source.name, std::move(shared));
+  }
+  make_exchanges(groups);
+}
+
+// Collective over the members.
+std::unique_ptr<SharedCheckpoint::Group> SharedCheckpoint::make_group(
+    const Communicator& ranks, const std::vector<int>& members) {
+  Communicator group = Communicator::subset(ranks, members);
+  const bool on_one_node = !options_.messages_only && group.shares_memory();
+  return std::make_unique<Group>(Group{std::move(group), on_one_node, nullptr, 0});
+}
+
+// All ranks of a group have found the same largest band.
+void SharedCheckpoint::make_exchanges(const std::map<std::vector<int>, Group*>& groups) {
+  for (const std::unique_ptr<Group>& group : groups_) {
+    const auto made = std::find_if(groups.begin(), groups.end(),
+                                   [&](const auto& entry) { return entry.second == group.get(); });
+    ExchangeWait wait{.stall_timeout_s = options_.stall_timeout_s, .names = {}, .poll = {}};
+    for (const int rank : made->first) {
+      const auto r = static_cast<std::size_t>(rank);
+      wait.names.push_back(
+          "the bytes that " +
+          (r < options_.names.size() ? options_.names[r] : fmt::format("reader {}", rank)) +
+          " reads");
+    }
+    const auto make = group->on_one_node ? make_shared_exchange : make_message_exchange;
+    group->exchange = make(group->ranks, group->most_bytes, std::move(wait));
   }
 }
 
@@ -184,15 +231,9 @@ void SharedCheckpoint::read_block(std::string_view name, const TensorBlock& bloc
     throw std::logic_error(fmt::format("row {} of {} is read out of order", block.row_begin, name));
   }
   while (shared->given_row < block.row_end) {
-    if (shared->given_row == shared->next_row) finish_round(*shared);
-    const std::int64_t count = std::min(block.row_end, shared->next_row) - shared->given_row;
-    const std::int64_t buffered =
-        shared->next_row - static_cast<std::int64_t>(shared->rows.size()) / shared->own_cols();
-    const float* from = shared->rows.data() + (shared->given_row - buffered) * shared->own_cols();
-    out = std::copy_n(from, count * shared->own_cols(), out);
-    shared->given_row += count;
+    if (shared->given_row == shared->next_row) next_round(*shared);
+    out = give_rows(*shared, std::min(block.row_end, shared->next_row), out);
   }
-  if (shared->given_row == shared->own.row_end) shared->rows = {};
 }
 
 void SharedCheckpoint::read_own(std::string_view name, const TensorBlock& block, float* out) {
@@ -200,51 +241,50 @@ void SharedCheckpoint::read_own(std::string_view name, const TensorBlock& block,
   bytes_read_ += own_.bytes_to_read(name, block);
 }
 
-// Each reader reads one band of rows and sends it to all.
-void SharedCheckpoint::start_round(Shared& shared) {
-  const std::int64_t cols = shared.band_cols();
-  const std::int64_t value_bytes = shared.type->block_bytes;
-  std::vector<int> sizes;
-  for (int rank = 0; rank < shared.group->size(); ++rank) {
-    const auto [first, last] = shared.band_of(rank);
-    sizes.push_back(static_cast<int>((last - first) * cols * value_bytes));
-  }
-  const auto [first, last] = shared.band_of(shared.group->rank());
-  values_.resize(static_cast<std::size_t>((last - first) * cols));
-  round_.sent.resize(values_.size() * static_cast<std::size_t>(value_bytes));
-  if (first < last) {
-    read_own(shared.name, {first, last, shared.col_begin, shared.col_end}, values_.data());
-    encode(shared.type->name, values_.data(), static_cast<std::int64_t>(values_.size()),
-           round_.sent.data());
-  }
-  round_.bands.resize(std::reduce(sizes.begin(), sizes.end(), std::size_t{0}));
-  round_.gathering = shared.group->all_gather(round_.sent, std::move(sizes), round_.bands);
-  round_.shared = &shared;
-}
-
-// Keeps this rank's columns of all bands, and starts the next round: of these rows, or of those
-// that it will come to next.
-void SharedCheckpoint::finish_round(Shared& shared) {
-  if (round_.shared == nullptr) start_round(shared);
-  if (round_.shared != &shared) {
+// Each reader reads one band of rows for all. Everyone has used the last round's rows by now.
+void SharedCheckpoint::next_round(Shared& shared) {
+  if (order_[place_]->given_row == order_[place_]->own.row_end) ++place_;
+  if (place_ == order_.size() || order_[place_] != &shared) {
     throw std::logic_error(fmt::format("{} is read out of order", shared.name));
   }
-  round_.gathering.wait(
-      Waiting(fmt::format("the ranks that share {}", shared.name), options_.stall_timeout_s));
-  const std::int64_t row_bytes = shared.band_cols() * shared.type->block_bytes;
-  const std::int64_t count = std::ssize(round_.bands) / row_bytes;
-  shared.rows.resize(static_cast<std::size_t>(count * shared.own_cols()));
-  const std::byte* from =
-      round_.bands.data() + (shared.own.col_begin - shared.col_begin) * shared.type->block_bytes;
-  for (std::int64_t row = 0; row < count; ++row, from += row_bytes) {
-    shared.type->to_float(from, shared.own_cols(), shared.rows.data() + row * shared.own_cols());
-  }
-  shared.next_row += count;
+  ShardExchange& exchange = *shared.group->exchange;
+  exchange.publish(read_band(shared));
+  exchange.complete();
+  shared.round_row = shared.next_row;
+  shared.next_row =
+      std::min(shared.next_row + shared.num_readers * shared.band_rows, shared.own.row_end);
+}
 
-  round_.shared = nullptr;
-  auto next = std::find(order_.begin(), order_.end(), &shared);
-  if (shared.next_row == shared.own.row_end) ++next;
-  if (next != order_.end()) start_round(**next);
+// Puts this rank's band of the next round where the others find it; returns its bytes.
+std::size_t SharedCheckpoint::read_band(const Shared& shared) {
+  const auto [first, last] = shared.band_of(shared.group->exchange->rank());
+  if (first == last) return 0;
+  const std::int64_t num_values = (last - first) * shared.band_cols();
+  const TensorBlock band{first, last, shared.col_begin, shared.col_end};
+  std::byte* to = shared.group->exchange->own().data();
+  if (shared.group->on_one_node) {
+    read_own(shared.name, band, reinterpret_cast<float*>(to));
+  } else {
+    values_.resize(static_cast<std::size_t>(num_values));
+    read_own(shared.name, band, values_.data());
+    encode(shared.type->name, values_.data(), num_values, to);
+  }
+  return static_cast<std::size_t>(num_values * shared.type->block_bytes);
+}
+
+// This rank's columns of the rows up to `end` that were not given out; they lie in the bands of the
+// last round. Returns the end of what it wrote.
+float* SharedCheckpoint::give_rows(Shared& shared, std::int64_t end, float* out) {
+  const std::int64_t value_bytes = shared.type->block_bytes;
+  for (; shared.given_row < end; ++shared.given_row, out += shared.own_cols()) {
+    const std::int64_t row = shared.given_row - shared.round_row;
+    const std::byte* band =
+        shared.group->exchange->part(static_cast<int>(row / shared.band_rows)).data();
+    const std::int64_t first_value =
+        row % shared.band_rows * shared.band_cols() + shared.own.col_begin - shared.col_begin;
+    shared.type->to_float(band + first_value * value_bytes, shared.own_cols(), out);
+  }
+  return out;
 }
 
 }  // namespace headrace

@@ -5,7 +5,7 @@
 // What every rank will read is known before anything is (weight_sources.h). Rows that only one rank
 // needs are read by it alone, whenever it comes to them. For the others each rank takes part in the
 // order of the whole model's tensors, which all of them follow: nobody waits for a rank that waits
-// for it.
+// for it. On one node a reader reads straight into memory that all of them see.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/shard_exchange.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/weight_sources.h"
 
@@ -23,13 +24,15 @@ namespace headrace {
 
 /// How much is handed around at a time, in values, and how long others are waited for.
 struct SharingOptions {
-  /// By all readers of a round together.
+  /// By all readers of a round together. Of each group twice as many float32 are in shared memory.
   std::int64_t round = std::int64_t{4} << 20;
   /// By one of them, where there is as much: 16 read at once at most, half a megabyte or more each.
   std::int64_t band = std::int64_t{256} << 10;
   /// What is smaller (norms, biases) costs less to read again than to hand around.
   std::int64_t tensor = std::int64_t{64} << 10;
-  double stall_timeout_s = 0.0;  // 0: for ever
+  bool messages_only = false;           // also on one node, as between nodes
+  double stall_timeout_s = 0.0;         // 0: for ever
+  std::vector<std::string> names = {};  // of those who read together, by rank, for messages
 };
 
 /// One rank's view of a checkpoint that it reads together with others. Every block that it was
@@ -66,30 +69,25 @@ class SharedCheckpoint : public Checkpoint {
 
  private:
   struct Shared;
+  struct Group;
 
   Shared* find(std::string_view name, const TensorBlock& block);
   void read_own(std::string_view name, const TensorBlock& block, float* out);
-  void start_round(Shared& shared);
-  void finish_round(Shared& shared);
-
-  /// Bands of rows on their way between ranks, one from each reader. While a rank uses the rows of
-  /// one round, the next is under way.
-  struct Round {
-    Shared* shared = nullptr;      // null: none is under way
-    std::vector<std::byte> sent;   // this rank's band
-    std::vector<std::byte> bands;  // all
-    Gathering gathering;           // last, so that it is complete before its buffers go
-  };
+  std::unique_ptr<Group> make_group(const Communicator& ranks, const std::vector<int>& members);
+  void make_exchanges(const std::map<std::vector<int>, Group*>& groups);
+  void next_round(Shared& shared);
+  std::size_t read_band(const Shared& shared);
+  static float* give_rows(Shared& shared, std::int64_t end, float* out);
 
   Checkpoint& own_;
   SharingOptions options_;
   std::map<std::string, const TensorInfo*, std::less<>> infos_;
-  std::map<std::vector<int>, Communicator> groups_;  // by the ranks in them
+  std::vector<std::unique_ptr<Group>> groups_;  // in the order of the rows that they share
   std::multimap<std::string, std::unique_ptr<Shared>, std::less<>> shared_;
   std::vector<Shared*> order_;  // in which this rank comes to them
+  std::size_t place_ = 0;       // how far it has come
   std::uint64_t bytes_read_ = 0;
-  std::vector<float> values_;  // a band that this rank reads for all
-  Round round_;                // behind groups_, which it needs
+  std::vector<float> values_;  // a band that this rank reads for others on other nodes
 };
 
 }  // namespace headrace

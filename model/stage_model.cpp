@@ -78,10 +78,20 @@ AttentionShape attention_shape(const ModelConfig& config, const StagePart& part,
           .kv_type = kv_type};
 }
 
+namespace {
+
+KvPlaces stage_kv_places(const ModelConfig& config, const StagePart& part, const Ops& ops,
+                         const StageSize& size) {
+  const std::size_t page =
+      ops.kv_block_bytes(attention_shape(config, part, size.kv_type), size.block_tokens);
+  return kv_places(config, part, size.kv, {.page_bytes = page, .num_blocks = size.num_blocks});
+}
+
+}  // namespace
+
 std::size_t stage_block_bytes(const ModelConfig& config, const StagePart& part, const Ops& ops,
                               const StageSize& size) {
-  return ops.kv_block_bytes(attention_shape(config, part, size.kv_type), size.block_tokens) *
-         static_cast<std::size_t>(part.num_layers());
+  return stage_kv_places(config, part, ops, size).block_bytes;
 }
 
 std::size_t stage_exchange_bytes(const ModelConfig& config, const StagePart& part,
@@ -140,9 +150,8 @@ StageModel::StageModel(const ModelConfig& config, StagePart part, StageWeights w
       std::max(part.num_layers() > 0 ? size.max_rows : 0, part.head ? size.max_logit_rows : 0);
   normed_ = Buffer(area(norm_rows, w.hidden, dtype));
   if (part.num_layers() > 0) {
-    block_bytes_ = ops.kv_block_bytes(attention_, size.block_tokens);
-    kv_ = Buffer(block_bytes_ * static_cast<std::size_t>(size.num_blocks) *
-                 static_cast<std::size_t>(part.num_layers()));
+    kv_places_ = stage_kv_places(config, part, ops, size);
+    kv_ = Buffer(kv_places_.block_bytes * static_cast<std::size_t>(size.num_blocks));
     wide_ = Buffer(area(size.max_rows, w.wide(), DType::kFloat32));
     queries_ = Buffer(area(size.max_rows, w.heads, dtype));
     inner_ = Buffer(area(size.max_rows, w.inner, dtype));
@@ -172,9 +181,9 @@ TensorView StageModel::workspace(const Buffer& buffer, std::int64_t rows, std::i
 }
 
 KvLayer StageModel::kv_layer(int index) const {
-  const std::size_t layer_bytes = block_bytes_ * static_cast<std::size_t>(size_.num_blocks);
-  return {.data = kv_.data() + layer_bytes * static_cast<std::size_t>(index),
-          .block_bytes = block_bytes_,
+  const KvPlaces::Layer& layer = kv_places_.layers[static_cast<std::size_t>(index)];
+  return {.data = kv_.data() + layer.offset,
+          .block_bytes = layer.page_stride,
           .block_tokens = size_.block_tokens};
 }
 
@@ -336,8 +345,7 @@ void StageModel::norm_queries_and_keys(const LayerWeights& weights, TensorView q
 }
 
 // What the heads of a layer see, [rows, heads * head_dim] in the compute type.
-TensorView StageModel::attend(int index, ConstTensorView normed,
-                              std::span<const SequenceRows> sequences) {
+TensorView StageModel::attend(int index, ConstTensorView normed, RowsOfGroups rows) {
   const LayerWeights& w = weights_.layers[static_cast<std::size_t>(index)];
   const LayerTraits traits = config_.layer(part_.begin_layer + index);
   const RowWidths widths = row_widths(config_, shard_.own);
@@ -352,6 +360,8 @@ TensorView StageModel::attend(int index, ConstTensorView normed,
   const TensorView queries = workspace(queries_, normed.rows, widths.heads, dtype);
   const TensorView attended = workspace(inner_, normed.rows, widths.heads, dtype);
   const KvLayer kv = kv_layer(index);
+  const auto group = static_cast<std::size_t>(size_.kv.of(traits));
+  const std::span<const SequenceRows> sequences = rows[group];
   ops_.matmul(qkv, normed, *w.qkv.weight, w.qkv.bias_or_null());
   norm_queries_and_keys(w, qkv);
   ops_.rope_and_store_kv(queries, qkv, rotations.table(), shape, kv, sequences);
@@ -372,11 +382,11 @@ TensorView StageModel::run_mlp(const LayerWeights& weights, ConstTensorView norm
 
 // Residuals are added in one order: first attention, then MLP. Side by side, both read the layer's
 // input, so the MLP's norm is taken before anything is added.
-void StageModel::run_layer(int index, TensorView hidden, std::span<const SequenceRows> sequences) {
+void StageModel::run_layer(int index, TensorView hidden, RowsOfGroups rows) {
   const LayerWeights& w = weights_.layers[static_cast<std::size_t>(index)];
   const TensorView normed = workspace(normed_, hidden.rows, hidden.cols, ops_.compute_dtype());
   pre_norm(normed, hidden, w.attention_norm);
-  const TensorView attended = attend(index, normed, sequences);
+  const TensorView attended = attend(index, normed, rows);
   if (config_.parallel_residual && !config_.shared_pre_norm) pre_norm(normed, hidden, w.mlp_norm);
   add_outcome(hidden, attended, {w.output, shard_.attention_sum, w.attention_post_norm});
   if (!config_.parallel_residual) pre_norm(normed, hidden, w.mlp_norm);
@@ -384,13 +394,13 @@ void StageModel::run_layer(int index, TensorView hidden, std::span<const Sequenc
   add_outcome(hidden, activated, {w.down, shard_.mlp_sum, w.mlp_post_norm});
 }
 
-void StageModel::forward(TensorView hidden, std::span<const TokenId> tokens,
-                         std::span<const SequenceRows> sequences) {
+void StageModel::forward(TensorView hidden, std::span<const TokenId> tokens, RowsOfGroups rows) {
+  const std::span<const SequenceRows> sequences = rows[0];  // where pages do not matter
   if (part_.embedding) embed(hidden, tokens, sequences);
   if (part_.num_layers() == 0) return;
   rotations_.fill(sequences);
   if (window_rotations_) window_rotations_->fill(sequences);
-  for (int i = 0; i < part_.num_layers(); ++i) run_layer(i, hidden, sequences);
+  for (int i = 0; i < part_.num_layers(); ++i) run_layer(i, hidden, rows);
 }
 
 IndexRange StageModel::own_rows(int num_rows, int tensor_rank) const {

@@ -17,6 +17,7 @@
 #include "kernels/buffer.h"
 #include "kernels/ops.h"
 #include "model/config.h"
+#include "model/kv_groups.h"
 #include "model/rotations.h"
 #include "model/stage_weights.h"
 #include "model/token.h"
@@ -29,9 +30,14 @@ struct StageSize {
   int max_logit_rows = 0;  // rows whose logits are taken at once; more are done in turns
   int max_context = 0;     // positions of a sequence
   int num_blocks = 0;      // of the KV cache
-  int block_tokens = 16;
+  int block_tokens = 16;   // of a page
+  KvGroups kv = {};        // as all stages have them
   KvType kv_type = KvType::kCompute;
 };
+
+/// The rows of a step as the layers of each KV group see them: the same rows, with the pages of
+/// that group.
+using RowsOfGroups = std::span<const std::span<const SequenceRows>>;  // [groups][sequences]
 
 class StageModel {
  public:
@@ -43,8 +49,7 @@ class StageModel {
   /// One step through this stage's layers, in place; all ranks of the stage together. hidden:
   /// float32 [rows, hidden]; on the first stage it is written from `tokens` (one id a row),
   /// elsewhere it holds what the stage before sent.
-  void forward(TensorView hidden, std::span<const TokenId> tokens,
-               std::span<const SequenceRows> sequences);
+  void forward(TensorView hidden, std::span<const TokenId> tokens, RowsOfGroups rows);
 
   /// Final norm and logits of some rows of hidden, with their statistics; all ranks of the stage
   /// together. Each gets those of the rows that are its own (own_rows()), of the whole vocabulary.
@@ -60,6 +65,7 @@ class StageModel {
 
   const ModelConfig& config() const { return config_; }
   const StagePart& part() const { return part_; }
+  const StageSize& size() const { return size_; }
 
  private:
   /// A row-parallel product, how its parts meet, and the norm of what it gives.
@@ -73,8 +79,8 @@ class StageModel {
              std::span<const SequenceRows> sequences);
   void embed_tokens(TensorView hidden, std::span<const TokenId> tokens);
   void add_positions(TensorView hidden, std::span<const SequenceRows> sequences);
-  void run_layer(int index, TensorView hidden, std::span<const SequenceRows> sequences);
-  TensorView attend(int index, ConstTensorView normed, std::span<const SequenceRows> sequences);
+  void run_layer(int index, TensorView hidden, RowsOfGroups rows);
+  TensorView attend(int index, ConstTensorView normed, RowsOfGroups rows);
   TensorView run_mlp(const LayerWeights& weights, ConstTensorView normed);
   void norm_queries_and_keys(const LayerWeights& weights, TensorView qkv);
   void norm_shared_projections(const LayerWeights& weights, TensorView qkv);
@@ -97,8 +103,8 @@ class StageModel {
   AttentionShape attention_;
   Rotations rotations_;
   std::optional<Rotations> window_rotations_;  // of windowed layers, where they have their own
-  std::size_t block_bytes_ = 0;
-  Buffer kv_;           // [layers, num_blocks, block_bytes]
+  KvPlaces kv_places_;
+  Buffer kv_;           // num_blocks blocks, as kv_places_ says
   Buffer normed_;       // compute type [max_rows, hidden]
   Buffer wide_;         // float32: qkv or gate_up
   Buffer queries_;      // compute type [max_rows, heads * head_dim]

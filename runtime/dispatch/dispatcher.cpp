@@ -175,9 +175,7 @@ bool Dispatcher::take_reports(Replica& replica, std::vector<SequenceEvent>& even
   }
   if (settings_.stall_timeout_s > 0 && replica.done != WorkOrder::kFinish &&
       seconds_since(replica.last_heard_ns) > settings_.stall_timeout_s) {
-    throw std::runtime_error("waited " +
-                             std::to_string(static_cast<int>(settings_.stall_timeout_s)) +
-                             " s (--stall-timeout) to hear from " + replica.link.name);
+    throw_stalled(settings_.stall_timeout_s, "to hear from " + replica.link.name);
   }
   return came;
 }

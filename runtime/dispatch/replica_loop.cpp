@@ -37,8 +37,7 @@ bool ReplicaLoop::take_work() {
   const auto bytes = link_.work->try_receive();
   if (!bytes) {
     if (link_.stall_timeout_s > 0 && seconds_since(last_heard_ns_) > link_.stall_timeout_s) {
-      throw std::runtime_error("waited " + std::to_string(static_cast<int>(link_.stall_timeout_s)) +
-                               " s (--stall-timeout) to hear from " + link_.name);
+      throw_stalled(link_.stall_timeout_s, "to hear from " + link_.name);
     }
     return false;
   }

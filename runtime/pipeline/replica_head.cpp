@@ -190,10 +190,9 @@ void ReplicaHead::wait() {
   const double silent_s = seconds_since(last_heard_ns_);
   if (settings_.stall_timeout_s > 0 && has_others()) {
     if (!in_flight_.empty() && silent_s > settings_.stall_timeout_s) {
-      throw std::runtime_error("waited " +
-                               std::to_string(static_cast<int>(settings_.stall_timeout_s)) +
-                               " s (--stall-timeout) for the result of step " +
-                               std::to_string(in_flight_.front()) + " from " + settings_.last_name);
+      throw_stalled(settings_.stall_timeout_s, "for the result of step " +
+                                                   std::to_string(in_flight_.front()) + " from " +
+                                                   settings_.last_name);
     }
     if (in_flight_.empty() && silent_s > settings_.stall_timeout_s * kAliveInterval && has_room()) {
       StepPlan alive;

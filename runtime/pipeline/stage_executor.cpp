@@ -14,33 +14,60 @@ StageExecutor::StageExecutor(StageModel& model, ThreadPool& pool, ExecutorLimits
     : model_(model),
       exchange_(exchange),
       limits_(limits),
-      tables_(static_cast<std::size_t>(limits.max_num_seqs)),
       max_lengths_(static_cast<std::size_t>(limits.max_num_seqs)) {
-  for (std::vector<BlockId>& table : tables_) {
-    table.reserve(static_cast<std::size_t>(limits.max_blocks));
+  const auto num_seqs = static_cast<std::size_t>(limits.max_num_seqs);
+  const StageSize& size = model.size();
+  for (const KvGroup& kv : size.kv.groups) {
+    Group group{.pages_per_block = kv.pages_per_block, .tables = {}, .rows = {}};
+    group.tables.resize(num_seqs);
+    const int pages = (limits.max_length + size.block_tokens - 1) / size.block_tokens;
+    for (auto& table : group.tables) {
+      table.reserve(static_cast<std::size_t>(pages + kv.pages_per_block));
+    }
+    group.rows.reserve(num_seqs);
+    groups_.push_back(std::move(group));
   }
-  sequences_.reserve(static_cast<std::size_t>(limits.max_num_seqs));
+  rows_of_groups_.resize(groups_.size());
   if (model.part().head) sampler_.emplace(limits.max_num_seqs, model.config().vocab_size, &pool);
 }
 
+// A block is as many pages of its group, one after the other.
+void StageExecutor::append_pages(Group& group, Slot slot, std::span<const BlockId> blocks) {
+  std::vector<std::int32_t>& table = group.tables.at(static_cast<std::size_t>(slot));
+  for (const BlockId block : blocks) {
+    for (int i = 0; i < group.pages_per_block; ++i) {
+      table.push_back(block * group.pages_per_block + i);
+    }
+  }
+}
+
 void StageExecutor::apply(const StepPlan& plan) {
-  for (const Slot slot : plan.released) tables_.at(static_cast<std::size_t>(slot)).clear();
+  if (!plan.entries.empty() && plan.num_kv_groups != static_cast<int>(groups_.size())) {
+    throw std::logic_error("step " + std::to_string(plan.id) + ": has " +
+                           std::to_string(plan.num_kv_groups) + " KV groups, the stage " +
+                           std::to_string(groups_.size()));
+  }
+  for (Group& group : groups_) {
+    for (const Slot slot : plan.released) group.tables.at(static_cast<std::size_t>(slot)).clear();
+    group.rows.clear();
+  }
   for (const Admission& admission : plan.admitted) {
     max_lengths_.at(static_cast<std::size_t>(admission.slot)) = admission.max_length;
   }
-  sequences_.clear();
-  std::size_t next_block = 0;
+  std::span<const BlockId> blocks = plan.new_blocks;
   std::int32_t next_row = 0;
   for (const StepEntry& entry : plan.entries) {
     const auto slot = static_cast<std::size_t>(entry.slot);
-    std::vector<BlockId>& table = tables_.at(slot);
-    for (int i = 0; i < entry.num_new_blocks; ++i)
-      table.push_back(plan.new_blocks.at(next_block++));
-    sequences_.push_back({.first_row = next_row,
-                          .num_rows = entry.num_rows,
-                          .first_position = entry.first_position,
-                          .blocks = table.data(),
-                          .max_length = max_lengths_.at(slot)});
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      const auto count = static_cast<std::size_t>(entry.num_new_blocks[g]);
+      append_pages(groups_[g], entry.slot, blocks.first(count));
+      blocks = blocks.subspan(count);
+      groups_[g].rows.push_back({.first_row = next_row,
+                                 .num_rows = entry.num_rows,
+                                 .first_position = entry.first_position,
+                                 .blocks = groups_[g].tables[slot].data(),
+                                 .max_length = max_lengths_.at(slot)});
+    }
     next_row += entry.num_rows;
   }
   if (next_row != plan.num_rows()) {
@@ -52,7 +79,8 @@ void StageExecutor::apply(const StepPlan& plan) {
 
 void StageExecutor::forward(const StepPlan& plan, TensorView hidden) {
   apply(plan);
-  model_.forward(hidden, plan.tokens, sequences_);
+  for (std::size_t g = 0; g < groups_.size(); ++g) rows_of_groups_[g] = groups_[g].rows;
+  model_.forward(hidden, plan.tokens, rows_of_groups_);
 }
 
 // Logits are taken for a few rows at a time, so that they never need room for a whole step of them.

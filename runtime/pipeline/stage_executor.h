@@ -1,4 +1,4 @@
-// Executes StepPlans on one rank of a stage: keeps the block tables of running sequences, turns a
+// Executes StepPlans on one rank of a stage: keeps the page tables of running sequences, turns a
 // plan into rows for the model, and on the last stage draws the tokens.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace headrace {
 
 struct ExecutorLimits {
   int max_num_seqs = 0;
-  int max_blocks = 0;      // of one sequence
+  int max_length = 0;      // of one sequence
   int max_logit_rows = 0;  // of StageSize
 };
 
@@ -42,11 +42,19 @@ class StageExecutor {
   StageModel& model_;
   ShardExchange* exchange_;
   ExecutorLimits limits_;
-  std::vector<std::vector<BlockId>> tables_;  // by slot
-  std::vector<std::int32_t> max_lengths_;     // by slot
-  std::vector<SequenceRows> sequences_;       // of the current step
-  std::optional<Sampler> sampler_;            // on the last stage
-  std::vector<ScoredToken> drawn_;            // by this rank, for the first one
+  /// What a KV group has of the running sequences and of the current step.
+  struct Group {
+    int pages_per_block = 1;
+    std::vector<std::vector<std::int32_t>> tables;  // pages by slot
+    std::vector<SequenceRows> rows;                 // of the current step
+  };
+  void append_pages(Group& group, Slot slot, std::span<const BlockId> blocks);
+
+  std::vector<Group> groups_;
+  std::vector<std::span<const SequenceRows>> rows_of_groups_;  // of the current step
+  std::vector<std::int32_t> max_lengths_;                      // by slot
+  std::optional<Sampler> sampler_;                             // on the last stage
+  std::vector<ScoredToken> drawn_;                             // by this rank, for the first one
   std::vector<std::byte> drawn_bytes_;
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/schedule/sequence_blocks.h"
+
 namespace headrace {
 namespace {
 
@@ -18,9 +20,13 @@ double sequences_in_blocks(const SchedulerLimits& limits, const Workload& worklo
   const double tokens = (static_cast<double>(workload.num_prompt_tokens) +
                          output_share * workload.num_output_tokens) /
                         static_cast<double>(workload.num_sequences);
-  const int most = most_held_tokens(limits);
-  const double held = most == 0 ? tokens : std::min<double>(tokens, most);
-  return limits.num_blocks / (held / limits.block_tokens + 0.5);
+  double blocks = 0;
+  for (int g = 0; g < limits.kv.size(); ++g) {
+    const int most = most_held_tokens(limits, g);
+    const double held = most == 0 ? tokens : std::min<double>(tokens, most);
+    blocks += held / tokens_per_block(limits, g) + 0.5;
+  }
+  return limits.num_blocks / blocks;
 }
 
 }  // namespace
@@ -44,11 +50,11 @@ int OutputEstimate::remaining(int num_generated, int max_tokens) const {
   return std::clamp(expected, std::min(allowed, kOverdue), allowed);
 }
 
-int most_held_tokens(const SchedulerLimits& limits) {
-  return limits.window == 0 ? 0 : limits.window - 1 + limits.max_rows;
-}
-
-KvProjection::KvProjection(ProjectionLimits limits) : limits_(limits) {
+KvProjection::KvProjection(const SchedulerLimits& limits) {
+  for (int g = 0; g < limits.kv.size(); ++g) {
+    groups_.push_back({.block_tokens = tokens_per_block(limits, g),
+                       .max_held_tokens = most_held_tokens(limits, g)});
+  }
   sequences_.reserve(static_cast<std::size_t>(limits.max_num_seqs) + 1);
 }
 
@@ -63,28 +69,34 @@ void KvProjection::add(int num_tokens, int remaining) {
   insert({num_tokens, remaining});
 }
 
-// Tokens in the cache of the first `count` sequences after so many rounds, each up to its limit.
-std::int64_t KvProjection::limited_tokens(std::size_t count, int rounds) const {
-  std::int64_t tokens = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    tokens += std::min(sequences_[i].num_tokens + rounds, limits_.max_held_tokens);
+// Blocks of a group that the first `count` sequences hold after so many rounds; each may leave its
+// last one part empty. `tokens` is what they have now.
+std::int64_t KvProjection::blocks_after(int rounds, const Group& group, std::size_t count,
+                                        std::int64_t tokens) const {
+  const auto num_sequences = static_cast<std::int64_t>(count);
+  std::int64_t held = tokens + num_sequences * rounds;
+  if (group.max_held_tokens > 0) {
+    held = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      held += std::min(sequences_[i].num_tokens + rounds, group.max_held_tokens);
+    }
   }
-  return tokens;
+  return (held + num_sequences * (group.block_tokens - 1)) / group.block_tokens;
 }
 
 std::int64_t KvProjection::peak_blocks() const {
   std::int64_t peak = 0;
   std::int64_t tokens = 0;
-  std::int64_t count = 0;
+  std::size_t count = 0;
   for (const Item& item : sequences_) {
     tokens += item.num_tokens;
     ++count;
-    // Just before this one ends all counted so far live; each may leave its last block part empty.
-    const std::int64_t partial = count * (limits_.block_tokens - 1);
-    const std::int64_t held = limits_.max_held_tokens == 0
-                                  ? tokens + count * item.remaining
-                                  : limited_tokens(static_cast<std::size_t>(count), item.remaining);
-    peak = std::max(peak, (held + partial) / limits_.block_tokens);
+    // Just before this one ends all counted so far live.
+    std::int64_t blocks = 0;
+    for (const Group& group : groups_) {
+      blocks += blocks_after(item.remaining, group, count, tokens);
+    }
+    peak = std::max(peak, blocks);
   }
   return peak;
 }

@@ -29,21 +29,11 @@ class OutputEstimate {
   int num_seen_ = 0;
 };
 
-/// Tokens of a sequence whose keys and values are in the cache at most, where no layer looks at all
-/// of them: a window for the first row of a step, and the step's other rows. 0: no limit.
-int most_held_tokens(const SchedulerLimits& limits);
-
-struct ProjectionLimits {
-  int block_tokens = 0;
-  int max_num_seqs = 0;
-  int max_held_tokens = 0;  // most_held_tokens()
-};
-
 /// Blocks the running sequences will hold at their worst moment, when all advance by a token a
 /// round and each frees its blocks once its remaining tokens are generated.
 class KvProjection {
  public:
-  explicit KvProjection(ProjectionLimits limits);
+  explicit KvProjection(const SchedulerLimits& limits);
 
   void clear() { sequences_.clear(); }
   void add(int num_tokens, int remaining);
@@ -57,10 +47,15 @@ class KvProjection {
     int num_tokens;
     int remaining;
   };
+  struct Group {
+    int block_tokens;
+    int max_held_tokens;  // of a sequence; 0: all
+  };
   std::vector<Item>::iterator insert(Item item);
-  std::int64_t limited_tokens(std::size_t count, int rounds) const;
+  std::int64_t blocks_after(int rounds, const Group& group, std::size_t count,
+                            std::int64_t tokens) const;
 
-  ProjectionLimits limits_;
+  std::vector<Group> groups_;
   std::vector<Item> sequences_;  // by remaining, descending
 };
 

@@ -13,6 +13,7 @@
 #include "runtime/schedule/block_pool.h"
 #include "runtime/schedule/scheduler_input.h"
 #include "runtime/schedule/sequence.h"
+#include "runtime/schedule/sequence_blocks.h"
 
 // Why a slot and its blocks are free at once, although steps in flight still use them: every stage
 // executes plans in the order of next(), and a plan names only what was free when it was made. So
@@ -48,9 +49,7 @@ struct Scheduler::State {
   explicit State(const SchedulerLimits& given)
       : limits(given),
         pool(given.num_blocks),
-        projection({.block_tokens = given.block_tokens,
-                    .max_num_seqs = given.max_num_seqs,
-                    .max_held_tokens = most_held_tokens(given)}),
+        projection(given),
         running(static_cast<std::size_t>(given.max_num_seqs), nullptr) {
     const auto num_seqs = static_cast<std::size_t>(limits.max_num_seqs);
     for (Slot slot = limits.max_num_seqs - 1; slot >= 0; --slot) free_slots.push_back(slot);
@@ -64,8 +63,7 @@ struct Scheduler::State {
   Sequence* admit_next(StepPlan& plan, int max_rows);
   int plan_chunk(Sequence& sequence, int max_rows, StepPlan& plan, StepRecord& record);
   void plan_rows(Sequence& sequence, StepEntry entry, StepPlan& plan, StepRecord& record);
-  int blocks_for(int num_tokens) const;
-  bool take_own_block(Sequence& sequence);
+  int blocks_for(int num_tokens) const { return Scheduler::blocks_for(limits, num_tokens); }
   bool has_block_for_next_row(Sequence& sequence, StepId step);
   Sequence* last_in_queue(const Sequence& after, StepId step);
   void preempt(Sequence& sequence);
@@ -158,6 +156,7 @@ std::optional<StepPlan> Scheduler::next() {
   s.preempted_now = false;
   StepPlan plan;
   plan.id = s.next_step;
+  plan.num_kv_groups = s.limits.kv.size();
   StepRecord record;
   record.id = plan.id;
   s.plan_decode_rows(plan, record);
@@ -235,10 +234,8 @@ Sequence* Scheduler::State::admit_next(StepPlan& plan, int max_rows) {
   sequence.phase = SequencePhase::kPrefill;
   const int max_positions = sequence.num_prompt_tokens + sequence.max_tokens;
   sequence.tokens.reserve(static_cast<std::size_t>(max_positions));
-  sequence.blocks.reserve(static_cast<std::size_t>(ceil_div(max_positions, limits.block_tokens)));
-  const int num_blocks = blocks_for(sequence.num_tokens());
-  for (int i = 0; i < num_blocks; ++i) sequence.spare_blocks.push_back(*pool.try_allocate());
-  std::reverse(sequence.spare_blocks.begin(), sequence.spare_blocks.end());  // taken from the end
+  sequence.blocks.reserve(limits, max_positions);
+  sequence.blocks.take_for_prefill(limits, pool, sequence.num_tokens());
   plan.admitted.push_back(std::move(admission));
   return &sequence;
 }
@@ -246,9 +243,11 @@ Sequence* Scheduler::State::admit_next(StepPlan& plan, int max_rows) {
 bool Scheduler::State::fits_plan(const StepPlan& plan, const Admission& admission,
                                  int num_rows) const {
   if (limits.max_plan_bytes == 0) return true;
-  const std::size_t num_words = static_cast<std::size_t>(num_rows) + 1 + released.size() +
-                                static_cast<std::size_t>(ceil_div(num_rows, limits.block_tokens));
-  return encoded_bytes(plan) + encoded_bytes(admission) + encoded_bytes(StepEntry{}) +
+  std::size_t num_words = static_cast<std::size_t>(num_rows) + 1 + released.size();
+  for (int g = 0; g < limits.kv.size(); ++g) {
+    num_words += static_cast<std::size_t>(ceil_div(num_rows, tokens_per_block(limits, g)));
+  }
+  return encoded_bytes(plan) + encoded_bytes(admission) + encoded_entry_bytes(plan.num_kv_groups) +
              sizeof(std::int32_t) * num_words <=
          limits.max_plan_bytes;
 }
@@ -320,16 +319,14 @@ void Scheduler::State::plan_rows(Sequence& sequence, StepEntry entry, StepPlan& 
   const int end = begin + entry.num_rows;
   entry.slot = sequence.slot;
   entry.first_position = begin;
-  const auto num_places = static_cast<std::size_t>(ceil_div(end, limits.block_tokens));
-  while (sequence.blocks.size() < num_places) {
-    if (!take_own_block(sequence)) {
-      throw std::logic_error("scheduler: sequence " + std::to_string(sequence.id) +
-                             " lacks a block for position " + std::to_string(end - 1));
-    }
+  if (!sequence.blocks.cover(limits, {begin, end}, nullptr)) {
+    throw std::logic_error("scheduler: sequence " + std::to_string(sequence.id) +
+                           " lacks a block for positions up to " + std::to_string(end - 1));
   }
-  entry.num_new_blocks = static_cast<int>(num_places) - sequence.num_blocks_sent;
-  const auto first_block = sequence.blocks.begin() + sequence.num_blocks_sent;
-  plan.new_blocks.insert(plan.new_blocks.end(), first_block, first_block + entry.num_new_blocks);
+  for (int g = 0; g < limits.kv.size(); ++g) {
+    entry.num_new_blocks[static_cast<std::size_t>(g)] =
+        sequence.blocks.append_unsent(limits, g, end, plan.new_blocks);
+  }
   plan.tokens.insert(plan.tokens.end(), sequence.tokens.begin() + begin,
                      sequence.tokens.begin() + end);
   plan.entries.push_back(entry);
@@ -341,53 +338,24 @@ void Scheduler::State::plan_rows(Sequence& sequence, StepEntry entry, StepPlan& 
   rows.has_result = entry.sample || entry.score;
   rows.sample = entry.sample;
   rows.complete = end == sequence.num_tokens();
+  if (rows.complete) sequence.blocks.release_unneeded(limits, pool, begin);
   if (entry.score) rows.num_scores = entry.num_rows - (rows.complete ? 1 : 0);
   record.rows.push_back(std::move(rows));
 
   num_recomputed_tokens += std::max(0, std::min(end, sequence.num_computed_before) - begin);
-  sequence.num_blocks_sent += entry.num_new_blocks;
   sequence.num_computed = end;
   sequence.num_steps_in_flight += 1;
   sequence.last_step = plan.id;
 }
 
-// Blocks that a sequence holds at most while it has so many tokens: with a window, those of the
-// window of a whole step's rows, wherever it begins in its block.
-int Scheduler::State::blocks_for(int num_tokens) const {
-  const int all = ceil_div(num_tokens, limits.block_tokens);
-  const int most = most_held_tokens(limits);
-  return most == 0 ? all : std::min(all, ceil_div(most, limits.block_tokens) + 1);
-}
-
-// Gives the next place of the table a block that the sequence owns: a spare one, or its earliest
-// one, if it lies behind the window of the next row to be planned. Stages that have not executed
-// earlier steps yet still find it as it was, since they execute plans in order.
-bool Scheduler::State::take_own_block(Sequence& sequence) {
-  if (!sequence.spare_blocks.empty()) {
-    sequence.blocks.push_back(sequence.spare_blocks.back());
-    sequence.spare_blocks.pop_back();
-    return true;
-  }
-  const int end_of_first = (sequence.num_blocks_recycled + 1) * limits.block_tokens;
-  if (limits.window == 0 || end_of_first > sequence.num_computed - limits.window + 1) return false;
-  sequence.blocks.push_back(
-      sequence.blocks[static_cast<std::size_t>(sequence.num_blocks_recycled++)]);
-  return true;
-}
-
-// Makes sure that the block of the sequence's next position is there, if need be by preempting
+// Makes sure that the blocks of the sequence's next position are there, if need be by preempting
 // those behind it in the queue. False where it must wait.
 //
 // No livelock: a sequence loses its blocks only to one before it in the queue, so the first of all
 // that run never does; it finds a block once those behind it have given theirs, and it ends.
 bool Scheduler::State::has_block_for_next_row(Sequence& sequence, StepId step) {
-  const auto needed = static_cast<std::size_t>(sequence.num_computed / limits.block_tokens) + 1;
-  while (sequence.blocks.size() < needed) {
-    if (take_own_block(sequence)) continue;
-    if (const std::optional<BlockId> block = pool.try_allocate()) {
-      sequence.blocks.push_back(*block);
-      continue;
-    }
+  const int next = sequence.num_computed;
+  while (!sequence.blocks.cover(limits, {next, next + 1}, &pool)) {
     Sequence* victim = last_in_queue(sequence, step);
     if (victim == nullptr) return false;
     preempt(*victim);
@@ -423,20 +391,11 @@ void Scheduler::State::preempt(Sequence& sequence) {
 void Scheduler::State::give_back_slot(Sequence& sequence) {
   if (sequence.phase == SequencePhase::kDecode) --num_decoding;
   if (sequence.phase == SequencePhase::kPrefill) std::erase(prefilling, &sequence);
-  // In reverse, so that the table's first blocks are the first to be used again.
-  const auto owned = sequence.blocks.rend() - sequence.num_blocks_recycled;
-  for (auto block = sequence.spare_blocks.begin(); block != sequence.spare_blocks.end(); ++block) {
-    pool.release(*block);
-  }
-  for (auto block = sequence.blocks.rbegin(); block != owned; ++block) pool.release(*block);
-  sequence.blocks.clear();
-  sequence.spare_blocks.clear();
-  sequence.num_blocks_recycled = 0;
+  sequence.blocks.release_all(pool);
   released.push_back(sequence.slot);
   free_slots.push_back(sequence.slot);
   running[static_cast<std::size_t>(sequence.slot)] = nullptr;
   sequence.slot = -1;
-  sequence.num_blocks_sent = 0;
   sequence.num_computed_before = std::max(sequence.num_computed_before, sequence.num_computed);
   sequence.num_computed = 0;
 }

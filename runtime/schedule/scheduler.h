@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "model/kv_groups.h"
 #include "model/token.h"
 #include "runtime/sampling/sampling_params.h"
 #include "runtime/schedule/step_plan.h"
@@ -17,15 +18,14 @@ namespace headrace {
 using SequenceId = std::int64_t;
 
 struct SchedulerLimits {
-  int num_micro_batches = 1;  // steps in flight at most
-  int max_num_seqs = 256;     // sequences admitted at most
-  int max_rows = 512;         // rows of a step at most (--max-num-batched-tokens)
-  int efficient_rows = 64;    // from here on a larger step costs no less for a row
-  int num_blocks = 0;         // of the smallest stage
-  int block_tokens = 16;
-  int max_model_len = 0;  // prompt and completion together
-  int window = 0;  // no layer looks further back than this many positions, the row's own included;
-                   // blocks behind it are used again. 0: some layer looks at everything
+  int num_micro_batches = 1;       // steps in flight at most
+  int max_num_seqs = 256;          // sequences admitted at most
+  int max_rows = 512;              // rows of a step at most (--max-num-batched-tokens)
+  int efficient_rows = 64;         // from here on a larger step costs no less for a row
+  int num_blocks = 0;              // of the smallest stage; all KV groups take theirs from these
+  int block_tokens = 16;           // of a page
+  KvGroups kv = {};                // blocks behind a group's window are used again
+  int max_model_len = 0;           // prompt and completion together
   std::size_t max_plan_bytes = 0;  // encoded size of a StepPlan at most; 0: no limit
 };
 
@@ -69,6 +69,10 @@ class Scheduler {
 
   /// The smallest max_plan_bytes that works: one step of max_rows with one admission of any size.
   static std::size_t min_plan_bytes(const SchedulerLimits& limits);
+
+  /// Blocks that a sequence of so many tokens holds at most, all KV groups together. One that
+  /// needs no more than num_blocks can always be scheduled.
+  static int blocks_for(const SchedulerLimits& limits, int num_tokens);
 
   /// False where the sequence can never fit (blocks or max_model_len); the caller reports it.
   /// Throws std::invalid_argument for one that is malformed (no prompt, id in use, too many

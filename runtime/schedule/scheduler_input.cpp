@@ -4,23 +4,39 @@
 #include <stdexcept>
 #include <string>
 
+#include "runtime/schedule/sequence_blocks.h"
+
 namespace headrace {
 
 std::size_t Scheduler::min_plan_bytes(const SchedulerLimits& limits) {
   const auto num_seqs = static_cast<std::size_t>(limits.max_num_seqs);
   const auto max_rows = static_cast<std::size_t>(limits.max_rows);
   StepPlan plan;
+  plan.num_kv_groups = limits.kv.size();
   plan.released.resize(num_seqs);
   plan.entries.resize(std::min(num_seqs, max_rows));
   plan.tokens.resize(max_rows);
   plan.following.resize(plan.entries.size());
-  // Each entry may begin in the middle of a block, and no entry has more blocks than rows.
-  plan.new_blocks.resize(std::min(
-      max_rows, max_rows / static_cast<std::size_t>(limits.block_tokens) + plan.entries.size()));
+  // Each entry may begin in the middle of a block, and no entry has more blocks of a group than
+  // rows.
+  std::size_t num_blocks = 0;
+  for (int g = 0; g < limits.kv.size(); ++g) {
+    const auto block = static_cast<std::size_t>(tokens_per_block(limits, g));
+    num_blocks += std::min(max_rows, max_rows / block + plan.entries.size());
+  }
+  plan.new_blocks.resize(num_blocks);
   plan.admitted.resize(1);
   plan.admitted[0].params.logit_bias.resize(std::size_t{kMaxLogitBias});
   plan.admitted[0].params.banned_before_min.resize(std::size_t{kMaxStopIds});
   return encoded_bytes(plan);
+}
+
+int Scheduler::blocks_for(const SchedulerLimits& limits, int num_tokens) {
+  int blocks = 0;
+  for (int g = 0; g < limits.kv.size(); ++g) {
+    blocks += blocks_while_prefilled(limits, g, num_tokens);
+  }
+  return blocks;
 }
 
 void check_limits(const SchedulerLimits& limits) {
@@ -40,6 +56,13 @@ void check_limits(const SchedulerLimits& limits) {
   at_least_one("num_blocks", limits.num_blocks);
   at_least_one("block_tokens", limits.block_tokens);
   at_least_one("max_model_len", limits.max_model_len);
+  check(limits.kv.size() >= 1 && limits.kv.size() <= kMaxKvGroups, "number of KV groups",
+        std::to_string(limits.kv.size()), "1 or 2");
+  for (const KvGroup& group : limits.kv.groups) {
+    at_least_one("pages_per_block", group.pages_per_block);
+    check(group.positions_read >= 0, "positions_read", std::to_string(group.positions_read),
+          "0 or more");
+  }
   const std::size_t min_bytes = Scheduler::min_plan_bytes(limits);
   check(limits.max_plan_bytes == 0 || limits.max_plan_bytes >= min_bytes, "max_plan_bytes",
         std::to_string(limits.max_plan_bytes),

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/schedule/scheduler.h"
+#include "runtime/schedule/sequence_blocks.h"
 
 namespace headrace {
 
@@ -39,15 +40,12 @@ struct Sequence : std::enable_shared_from_this<Sequence> {
   SamplingParams params;
 
   Slot slot = -1;
-  std::vector<BlockId> blocks;        // in table order; owned but for the first num_blocks_recycled
-  std::vector<BlockId> spare_blocks;  // owned, without a place in the table yet
-  int num_blocks_recycled = 0;        // behind the window: their ids went on to later places
-  int num_blocks_sent = 0;            // of `blocks`, those that stages know
-  int num_computed = 0;               // leading positions whose rows are planned since admission
-  int num_computed_before = 0;        // the most it was before a preemption
-  int num_scored = 0;                 // prompt positions whose scores were handed out
-  int num_steps_in_flight = 0;        // steps with rows of this sequence
-  StepId last_step = -1;              // the latest of them
+  SequenceBlocks blocks;
+  int num_computed = 0;         // leading positions whose rows are planned since admission
+  int num_computed_before = 0;  // the most it was before a preemption
+  int num_scored = 0;           // prompt positions whose scores were handed out
+  int num_steps_in_flight = 0;  // steps with rows of this sequence
+  StepId last_step = -1;        // the latest of them
 
   int num_tokens() const { return static_cast<int>(tokens.size()); }
   int num_generated() const { return num_tokens() - num_prompt_tokens; }

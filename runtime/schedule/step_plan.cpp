@@ -11,14 +11,15 @@ namespace headrace {
 namespace {
 
 constexpr char kMagic[4] = {'H', 'R', 'S', 'P'};
-constexpr std::uint16_t kVersion = 2;
+constexpr std::uint16_t kVersion = 3;
 constexpr std::uint16_t kFlagLast = 1;
 constexpr std::uint32_t kFlagSample = 1;
 constexpr std::uint32_t kFlagScore = 2;
 constexpr std::size_t kHeaderBytes = 48;
 constexpr std::size_t kAdmissionBytes = 80;
 constexpr std::size_t kBiasBytes = 8;
-constexpr std::size_t kEntryBytes = 20;
+constexpr std::size_t kEntryBytes = 16;
+constexpr std::size_t kEntryGroupBytes = 4;
 
 std::uint32_t count_of(std::size_t size) {
   return static_cast<std::uint32_t>(size);
@@ -137,20 +138,21 @@ Admission get_admission(ByteReader& reader) {
 
 namespace {
 
-void put_entry(ByteWriter& writer, const StepEntry& entry) {
+void put_entry(ByteWriter& writer, const StepEntry& entry, int num_kv_groups) {
   writer.put(entry.slot);
   writer.put(entry.first_position);
   writer.put(entry.num_rows);
-  writer.put(entry.num_new_blocks);
   writer.put((entry.sample ? kFlagSample : 0U) | (entry.score ? kFlagScore : 0U));
+  for (int g = 0; g < num_kv_groups; ++g) {
+    writer.put(entry.num_new_blocks[static_cast<std::size_t>(g)]);
+  }
 }
 
-StepEntry get_entry(ByteReader& reader) {
+StepEntry get_entry(ByteReader& reader, int num_kv_groups) {
   StepEntry entry;
   entry.slot = reader.get<Slot>("entry slot");
   entry.first_position = reader.get<std::int32_t>("first_position");
   entry.num_rows = reader.get<std::int32_t>("num_rows");
-  entry.num_new_blocks = reader.get<std::int32_t>("num_new_blocks");
   const auto flags = reader.get<std::uint32_t>("entry flags");
   entry.sample = (flags & kFlagSample) != 0;
   entry.score = (flags & kFlagScore) != 0;
@@ -160,7 +162,11 @@ StepEntry get_entry(ByteReader& reader) {
   reader.require(entry.num_rows >= 1, "num_rows", "must be at least 1");
   reader.require(entry.first_position >= 0 && entry.first_position <= kMax - entry.num_rows,
                  "first_position", "must not be negative, and the rows must end below 2^31");
-  reader.require(entry.num_new_blocks >= 0, "num_new_blocks", "must not be negative");
+  for (int g = 0; g < num_kv_groups; ++g) {
+    const auto count = reader.get<std::int32_t>("num_new_blocks");
+    reader.require(count >= 0, "num_new_blocks", "must not be negative");
+    entry.num_new_blocks[static_cast<std::size_t>(g)] = count;
+  }
   return entry;
 }
 
@@ -184,7 +190,9 @@ void check_sums(const ByteReader& reader, const StepPlan& plan) {
   std::size_t num_scored = 0;
   for (const StepEntry& entry : plan.entries) {
     num_rows += static_cast<std::size_t>(entry.num_rows);
-    num_blocks += static_cast<std::size_t>(entry.num_new_blocks);
+    for (const std::int32_t count : entry.num_new_blocks) {
+      num_blocks += static_cast<std::size_t>(count);
+    }
     num_scored += entry.score ? 1 : 0;
   }
   reader.require(num_rows == plan.tokens.size(), "tokens", "must be one a row of the entries");
@@ -201,12 +209,12 @@ std::size_t encoded_bytes(const Admission& admission) {
          sizeof(TokenId) * admission.params.banned_before_min.size();
 }
 
-std::size_t encoded_bytes(const StepEntry&) {
-  return kEntryBytes;
+std::size_t encoded_entry_bytes(int num_kv_groups) {
+  return kEntryBytes + kEntryGroupBytes * static_cast<std::size_t>(num_kv_groups);
 }
 
 std::size_t encoded_bytes(const StepPlan& plan) {
-  std::size_t bytes = kHeaderBytes + kEntryBytes * plan.entries.size();
+  std::size_t bytes = kHeaderBytes + encoded_entry_bytes(plan.num_kv_groups) * plan.entries.size();
   for (const Admission& admission : plan.admitted) bytes += encoded_bytes(admission);
   return bytes + sizeof(std::int32_t) * (plan.released.size() + plan.new_blocks.size() +
                                          plan.tokens.size() + plan.following.size());
@@ -226,10 +234,10 @@ void encode(const StepPlan& plan, std::vector<std::byte>& out) {
   writer.put(count_of(plan.new_blocks.size()));
   writer.put(count_of(plan.tokens.size()));
   writer.put(count_of(plan.following.size()));
-  writer.put(std::uint32_t{0});
+  writer.put(static_cast<std::uint32_t>(plan.num_kv_groups));
   writer.put_all(std::span<const Slot>(plan.released));
   for (const Admission& admission : plan.admitted) put_admission(writer, admission);
-  for (const StepEntry& entry : plan.entries) put_entry(writer, entry);
+  for (const StepEntry& entry : plan.entries) put_entry(writer, entry, plan.num_kv_groups);
   writer.put_all(std::span<const BlockId>(plan.new_blocks));
   writer.put_all(std::span<const TokenId>(plan.tokens));
   writer.put_all(std::span<const TokenId>(plan.following));
@@ -259,7 +267,10 @@ StepPlan decode_step_plan(std::span<const std::byte> bytes) {
   const auto num_new_blocks = reader.get<std::uint32_t>("num_new_blocks");
   const auto num_tokens = reader.get<std::uint32_t>("num_tokens");
   const auto num_following = reader.get<std::uint32_t>("num_following");
-  reader.require(reader.get<std::uint32_t>("reserved") == 0, "reserved", "must be 0");
+  const auto num_kv_groups = reader.get<std::uint32_t>("num_kv_groups");
+  reader.require(num_kv_groups >= 1 && num_kv_groups <= std::uint32_t{kMaxKvGroups},
+                 "num_kv_groups", "must be 1 or 2");
+  plan.num_kv_groups = static_cast<int>(num_kv_groups);
 
   reader.get_all(num_released, plan.released, "released");
   reader.need(num_admitted, kAdmissionBytes, "admitted");
@@ -268,8 +279,10 @@ StepPlan decode_step_plan(std::span<const std::byte> bytes) {
     plan.admitted.push_back(get_admission(reader));
     admitted_slots.push_back(plan.admitted.back().slot);
   }
-  reader.need(num_entries, kEntryBytes, "entries");
-  for (std::uint32_t i = 0; i < num_entries; ++i) plan.entries.push_back(get_entry(reader));
+  reader.need(num_entries, encoded_entry_bytes(plan.num_kv_groups), "entries");
+  for (std::uint32_t i = 0; i < num_entries; ++i) {
+    plan.entries.push_back(get_entry(reader, plan.num_kv_groups));
+  }
   reader.get_all(num_new_blocks, plan.new_blocks, "new_blocks");
   reader.get_all(num_tokens, plan.tokens, "tokens");
   reader.get_all(num_following, plan.following, "following");

@@ -3,12 +3,14 @@
 // carries only what changed; each stage keeps block tables by slot. STEP_PLAN.md gives the bytes.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "model/kv_groups.h"
 #include "model/token.h"
 #include "runtime/sampling/sampling_params.h"
 
@@ -34,18 +36,20 @@ struct StepEntry {
   std::int32_t num_rows = 0;
   bool sample = false;  // the last row yields a token
   bool score = false;   // every row yields the log-probability of the token that follows it
-  // Blocks appended to the slot's table by this step, taken in order from StepPlan::new_blocks.
-  std::int32_t num_new_blocks = 0;
+  // Blocks appended to the slot's table of each KV group by this step, taken in order from
+  // StepPlan::new_blocks.
+  std::array<std::int32_t, kMaxKvGroups> num_new_blocks{};
 };
 
 struct StepPlan {
   StepId id = 0;
   bool last = false;                // nothing follows: the stage passes it on and ends
+  int num_kv_groups = 1;            // those of the model
   std::vector<Slot> released;       // applied first: table and sampling state of these are dropped
   std::vector<Admission> admitted;  // applied second
   std::vector<StepEntry> entries;
-  std::vector<BlockId> new_blocks;
-  std::vector<TokenId> tokens;  // one a row
+  std::vector<BlockId> new_blocks;  // entry by entry, in each group by group
+  std::vector<TokenId> tokens;      // one a row
   // For entries with score: the token after the entry's last row, or -1 where the sequence ends
   // there.
   std::vector<TokenId> following;  // one an entry with score, in order
@@ -58,7 +62,7 @@ struct StepPlan {
 void encode(const StepPlan& plan, std::vector<std::byte>& out);
 StepPlan decode_step_plan(std::span<const std::byte> bytes);
 std::size_t encoded_bytes(const Admission& admission);
-std::size_t encoded_bytes(const StepEntry& entry);  // without its tokens and blocks
+std::size_t encoded_entry_bytes(int num_kv_groups);  // without its tokens and blocks
 std::size_t encoded_bytes(const StepPlan& plan);
 
 /// A token with its log-probability and, where asked for, the best alternatives (descending

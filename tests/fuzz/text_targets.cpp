@@ -15,7 +15,7 @@
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/model/checkpoint/model_files.h"
 #include "tests/model/tokenizer/small_tokenizer.h"
-#include "tests/runtime/job/fake_tokenizer.h"
+#include "tests/runtime/job/fake_parser_config.h"
 
 namespace headrace {
 namespace {
@@ -84,20 +84,6 @@ bool renders(const std::string& source, const Json& context) {
   } catch (const TemplateError&) {
     return false;
   }
-}
-
-ParserConfig parser_config() {
-  ParserConfig config;
-  config.tokenizer = std::make_shared<FakeTokenizer>();
-  config.chat = [](const ChatRequest& request) {
-    return chat_context(request, {.bos = "<s>", .eos = {}, .unk = {}, .pad = {}},
-                        ContentForm::kText)
-        .dump();
-  };
-  config.max_model_len = 4096;
-  config.vocab_size = FakeTokenizer::kVocabSize;
-  config.end_ids = {FakeTokenizer::kEos};
-  return config;
 }
 
 // An answerable request or an error in UTF-8, and the same custom_id from both readers.
@@ -197,7 +183,7 @@ FuzzTarget request_line_target() {
       R"({"custom_id":null,"prompt":"text","min_p":0.1,"custom_id":"c","response_format":{"type":"text"}})"};
   target.material.words = {"true",     "false",       "null", "\\ud800", "1e999",       "-0",
                            "\"n\":2,", "\"best_of\"", "[[]]", "{}",      "\xEF\xBB\xBF"};
-  target.accepts = [parser = std::make_shared<const RequestParser>(parser_config())](
+  target.accepts = [parser = std::make_shared<const RequestParser>(fake_parser_config())](
                        const std::string& input) { return parses(*parser, input); };
   return target;
 }

@@ -92,8 +92,9 @@ class Layouts : public testing::TestWithParam<std::filesystem::path> {
     job_.input = directory_.write("requests.jsonl", requests_of(prompts_));
   }
 
-  std::string run(const std::string& model, ParallelLayout layout) {
+  std::string run(const std::string& model, ParallelLayout layout, int num_blocks = 0) {
     ThreadsJob job = job_;
+    if (num_blocks > 0) job.num_blocks = num_blocks;
     job.model = model;
     job.layout = layout;
     job.output = directory_ / ("output" + std::to_string(num_runs_++) + ".jsonl");
@@ -120,6 +121,19 @@ TEST_P(Layouts, GiveTheBytesOfOneRank) {
   for (const ParallelLayout& layout : kLayouts) {
     if (!is_possible(layout)) continue;
     ASSERT_EQ(run(job_.model, layout), expected) << to_string(layout);
+  }
+}
+
+// Just enough KV blocks for the longest sequence, so that several at a time preempt each other, and
+// windows give blocks to layers that see everything.
+TEST_P(Layouts, LittleKvGivesTheBytesOfPlenty) {
+  const std::string expected = run(job_.model, {1, 1, 1});
+  for (const ParallelLayout& layout : {ParallelLayout{1, 1, 1}, ParallelLayout{2, 1, 1}}) {
+    ThreadsJob job = job_;
+    job.layout = layout;
+    const SchedulerLimits limits = limits_of(job, config_);
+    const int least = Scheduler::blocks_for(limits, job.max_model_len);
+    EXPECT_EQ(run(job_.model, layout, least), expected) << to_string(layout);
   }
 }
 

@@ -12,17 +12,14 @@ for every trait of the family a model read without it gives others.
 import copy
 import json
 import shutil
-import sys
-from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
 from transformers import AutoConfig, AutoModelForCausalLM
-from transformers.utils import logging
 
 import family_gguf
 from family_cases import CASES
-from make_goldens import CONTINUATION, FLOAT64_TOLERANCE, TIE, log_probs, prompt_record
+from make_goldens import CONTINUATION, FLOAT64_TOLERANCE, TIE, log_probs, make_all, prompt_record
 
 WRONG_BY = 0.3  # at least this much, in log-probability, where a trait is read wrongly
 
@@ -161,20 +158,5 @@ def make(case, out):
         record(case, folder, build(config, stored))
 
 
-def main():
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    logging.disable_progress_bar()
-    torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
-    out, names = Path(sys.argv[1]), sys.argv[2:]
-    unknown = set(names) - {case.name for case in CASES}
-    if unknown:
-        sys.exit(f"no such case: {', '.join(sorted(unknown))}")
-    for case in CASES:
-        if not names or case.name in names:
-            make(case, out)
-
-
 if __name__ == "__main__":
-    main()
+    make_all(CASES, make, __doc__)

@@ -392,20 +392,21 @@ def make(case, out):
     print(f"{case.name}: {size} bytes, " + ", ".join(f"{k} {v:.2g}" for k, v in facts.items()))
 
 
-def main():
+def make_all(cases, make, usage):
+    """make(case, folder) for the cases that the command line names: a folder, then names, all without any."""
     if len(sys.argv) < 2:
-        sys.exit(__doc__)
+        sys.exit(usage)
     logging.disable_progress_bar()
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     out, names = Path(sys.argv[1]), sys.argv[2:]
-    unknown = set(names) - {case.name for case in CASES}
+    unknown = set(names) - {case.name for case in cases}
     if unknown:
         sys.exit(f"no such case: {', '.join(sorted(unknown))}")
-    for case in CASES:
+    for case in cases:
         if not names or case.name in names:
             make(case, out)
 
 
 if __name__ == "__main__":
-    main()
+    make_all(CASES, make, __doc__)

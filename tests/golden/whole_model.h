@@ -154,7 +154,8 @@ class WholeModel {
                                 .first_position = position_,
                                 .blocks = blocks_.data(),
                                 .max_length = max_length_};
-    for (auto& stage : shard.stages) stage->forward(view, tokens, std::span(&sequence, 1));
+    const std::span<const SequenceRows> step(&sequence, 1);
+    for (auto& stage : shard.stages) stage->forward(view, tokens, std::span(&step, 1));
     std::vector<std::int32_t> all(tokens.size());
     std::iota(all.begin(), all.end(), 0);
     StageModel& last = *shard.stages.back();

@@ -25,7 +25,8 @@ constexpr TinyLlama kTiny{.num_layers = 3,
                           .attention_bias = true};
 
 // So small that each tensor takes several rounds.
-constexpr SharingOptions kSizes{.round = 200, .band = 60, .tensor = 40};
+const SharingOptions kSizes{.round = 200, .band = 60, .tensor = 40};
+const SharingOptions kByMessages{.round = 200, .band = 60, .tensor = 40, .messages_only = true};
 
 Communicator everybody() {
   return Communicator::duplicate(MPI_COMM_WORLD);
@@ -90,10 +91,12 @@ TEST(SharedCheckpoint, EveryRankGetsItsBlocksWhateverTheLayout) {
     if (n % 2 == 0) layouts.insert(layouts.end(), {{1, 2}, {n / 2, 2}, {2, 1}});
     for (const Layout& layout : layouts) {
       const auto wanted = wanted_by_all(own->config(), layout, n);
-      SharedCheckpoint shared(*own, ranks, wanted, kSizes);
-      // Ranks may even take different pieces.
-      for (const WeightSource& source : wanted[static_cast<std::size_t>(ranks.rank())]) {
-        expect_block(shared, source, 3 + ranks.rank());
+      for (const SharingOptions& options : {kSizes, kByMessages}) {
+        SharedCheckpoint shared(*own, ranks, wanted, options);
+        // Ranks may even take different pieces.
+        for (const WeightSource& source : wanted[static_cast<std::size_t>(ranks.rank())]) {
+          expect_block(shared, source, 3 + ranks.rank());
+        }
       }
     }
   }

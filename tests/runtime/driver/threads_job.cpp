@@ -11,6 +11,7 @@
 #include "comm/loopback_channel.h"
 #include "kernels/thread_pool.h"
 #include "model/checkpoint/checkpoint.h"
+#include "partition/rank_peers.h"
 #include "runtime/dispatch/replica_loop.h"
 #include "runtime/pipeline/relay_stage.h"
 
@@ -53,21 +54,24 @@ struct Rank {
   std::unique_ptr<StageExecutor> executor;
 
   Coordinates at() const { return topology.coordinates(); }
-  int rank_at(int stage, int shard) const {
-    return topology.rank_of({.data = at().data, .pipeline = stage, .tensor = shard});
-  }
+  RankPeers peers() const { return rank_peers(topology); }
 };
 
-StagePart part_of(const Rank& rank) {
-  const ParallelLayout& layout = rank.topology.layout();
-  const int layers = rank.checkpoint->config().num_layers;
-  const Coordinates at = rank.at();
-  return {.begin_layer = layers * at.pipeline / layout.pipeline,
-          .end_layer = layers * (at.pipeline + 1) / layout.pipeline,
-          .embedding = rank.topology.is_first_stage(),
-          .head = rank.topology.is_last_stage(),
+StagePart part_at(const ParallelLayout& layout, const Coordinates& at, int num_layers) {
+  return {.begin_layer = num_layers * at.pipeline / layout.pipeline,
+          .end_layer = num_layers * (at.pipeline + 1) / layout.pipeline,
+          .embedding = at.pipeline == 0,
+          .head = at.pipeline == layout.pipeline - 1,
           .tensor_rank = at.tensor,
           .tensor_size = layout.tensor};
+}
+
+KvGroups groups_of(const ThreadsJob& job, const ModelConfig& config) {
+  std::vector<StagePart> stages;
+  for (int stage = 0; stage < job.layout.pipeline; ++stage) {
+    stages.push_back(part_at(job.layout, {0, stage, 0}, config.num_layers));
+  }
+  return kv_groups(config, stages, job.max_model_len);
 }
 
 Rank make_rank(const ThreadsJob& job, int index, std::unique_ptr<ShardExchange> exchange) {
@@ -80,19 +84,21 @@ Rank make_rank(const ThreadsJob& job, int index, std::unique_ptr<ShardExchange> 
             .executor = nullptr};
   rank.ops = rank.at().data == job.slow_replica ? make_reference_ops(DType::kFloat32)
                                                 : make_cpu_ops(DType::kFloat32, *rank.pool);
-  const StagePart part = part_of(rank);
+  const ModelConfig& config = rank.checkpoint->config();
+  const StagePart part = part_at(job.layout, rank.at(), config.num_layers);
   const StageSize size{.max_rows = job.max_rows,
                        .max_logit_rows = 5,
                        .max_context = job.max_model_len,
                        .num_blocks = job.num_blocks,
-                       .block_tokens = kBlockTokens};
+                       .block_tokens = kBlockTokens,
+                       .kv = groups_of(job, config)};
   rank.model = std::make_unique<StageModel>(
-      rank.checkpoint->config(), part, load_stage_weights(*rank.checkpoint, part, *rank.ops, {}),
-      *rank.ops, size, rank.exchange.get());
+      config, part, load_stage_weights(*rank.checkpoint, part, *rank.ops, {}), *rank.ops, size,
+      rank.exchange.get());
   rank.executor =
       std::make_unique<StageExecutor>(*rank.model, *rank.pool,
                                       ExecutorLimits{.max_num_seqs = job.max_num_seqs,
-                                                     .max_blocks = job.max_model_len / kBlockTokens,
+                                                     .max_length = job.max_model_len,
                                                      .max_logit_rows = size.max_logit_rows},
                                       rank.exchange.get());
   return rank;
@@ -114,66 +120,49 @@ std::vector<Rank> make_ranks(const ThreadsJob& job) {
 void make_channels(const std::vector<Rank>& ranks, Channels& channels) {
   for (const Rank& rank : ranks) {
     const int own = rank.topology.rank();
-    const Coordinates at = rank.at();
-    const ParallelLayout& layout = rank.topology.layout();
-    if (const auto next = rank.topology.downstream()) channels.make(Kind::kStep, own, *next);
-    if (at.tensor > 0) continue;
-    if (rank.topology.is_last_stage()) channels.make(Kind::kResult, own, rank.rank_at(0, 0));
-    if (!rank.topology.is_first_stage()) continue;
-    for (int shard = 1; shard < layout.tensor; ++shard) {
-      channels.make(Kind::kStep, own, rank.rank_at(0, shard));
-    }
-    if (at.data == 0) continue;
-    channels.make(Kind::kWork, 0, own);
-    channels.make(Kind::kReport, own, 0);
+    const RankPeers peers = rank.peers();
+    if (peers.steps_to) channels.make(Kind::kStep, own, *peers.steps_to);
+    for (const int shard : peers.plans_to) channels.make(Kind::kStep, own, shard);
+    if (peers.results_to) channels.make(Kind::kResult, own, *peers.results_to);
+    if (!peers.work_from) continue;
+    channels.make(Kind::kWork, *peers.work_from, own);
+    channels.make(Kind::kReport, own, *peers.work_from);
   }
-}
-
-SchedulerLimits limits_of(const ThreadsJob& job, const ModelConfig& config) {
-  return {.num_micro_batches = job.layout.pipeline,
-          .max_num_seqs = job.max_num_seqs,
-          .max_rows = job.max_rows,
-          .num_blocks = job.num_blocks,
-          .block_tokens = kBlockTokens,
-          .max_model_len = job.max_model_len,
-          .window = config.positions_read(),
-          .max_plan_bytes = 0};
 }
 
 void run_relay(Rank& rank, Channels& channels, int max_rows) {
   const int own = rank.topology.rank();
-  const bool first = rank.topology.is_first_stage();
-  const auto next = rank.topology.downstream();
-  const int head = rank.rank_at(0, 0);
-  const bool answers = !next && !first && rank.at().tensor == 0;
-  RelayStage relay(
-      *rank.executor,
-      {.upstream = channels.receiver(Kind::kStep, first ? head : *rank.topology.upstream(), own),
-       .downstream = next ? channels.sender(Kind::kStep, own, *next) : nullptr,
-       .results = answers ? channels.sender(Kind::kResult, own, head) : nullptr},
-      {.stage = rank.at().pipeline,
-       .hidden_size = rank.checkpoint->config().hidden_size,
-       .max_rows = max_rows,
-       .stall_timeout_s = kStallTimeout_s,
-       .upstream_name = "the stage before",
-       .downstream_name = "the stage after"});
+  const RankPeers peers = rank.peers();
+  const int from = peers.plans_from ? *peers.plans_from : peers.steps_from.value();
+  const auto sender = [&](Kind kind, std::optional<int> to) {
+    return to ? channels.sender(kind, own, *to) : nullptr;
+  };
+  RelayStage relay(*rank.executor,
+                   {.upstream = channels.receiver(Kind::kStep, from, own),
+                    .downstream = sender(Kind::kStep, peers.steps_to),
+                    .results = sender(Kind::kResult, peers.results_to)},
+                   {.stage = rank.at().pipeline,
+                    .hidden_size = rank.checkpoint->config().hidden_size,
+                    .max_rows = max_rows,
+                    .stall_timeout_s = kStallTimeout_s,
+                    .upstream_name = "the stage before",
+                    .downstream_name = "the stage after"});
   relay.run();
 }
 
 ReplicaHead make_head(Rank& rank, Channels& channels, Scheduler& scheduler, int max_rows) {
   const int own = rank.topology.rank();
-  const ParallelLayout& layout = rank.topology.layout();
+  const RankPeers peers = rank.peers();
   HeadLinks links;
-  for (int shard = 1; shard < layout.tensor; ++shard) {
-    links.peers.push_back(channels.sender(Kind::kStep, own, rank.rank_at(0, shard)));
+  for (const int shard : peers.plans_to) {
+    links.peers.push_back(channels.sender(Kind::kStep, own, shard));
   }
-  if (const auto next = rank.topology.downstream()) {
-    const int last = rank.rank_at(layout.pipeline - 1, 0);
-    links.downstream = channels.sender(Kind::kStep, own, *next);
-    links.results = channels.receiver(Kind::kResult, last, own);
+  if (peers.steps_to) {
+    links.downstream = channels.sender(Kind::kStep, own, *peers.steps_to);
+    links.results = channels.receiver(Kind::kResult, peers.results_from.value(), own);
   }
   return {scheduler, *rank.executor, std::move(links),
-          HeadSettings{.num_stages = layout.pipeline,
+          HeadSettings{.num_stages = rank.topology.layout().pipeline,
                        .hidden_size = rank.checkpoint->config().hidden_size,
                        .max_rows = max_rows,
                        .stall_timeout_s = kStallTimeout_s,
@@ -197,11 +186,10 @@ ThreadsJobEnd run_root(const ThreadsJob& job, Rank& rank, Channels& channels) {
   Scheduler scheduler(limits_of(job, rank.checkpoint->config()));
   ReplicaHead head = make_head(rank, channels, scheduler, job.max_rows);
   std::vector<ReplicaLink> others;
-  for (int replica = 1; replica < job.layout.data; ++replica) {
-    const int other = rank.topology.rank_of({.data = replica, .pipeline = 0, .tensor = 0});
+  for (const int other : rank.peers().work_to) {
     others.push_back({.work = channels.sender(Kind::kWork, 0, other),
                       .reports = channels.receiver(Kind::kReport, other, 0),
-                      .name = "replica " + std::to_string(replica)});
+                      .name = "rank " + std::to_string(other)});
   }
   Dispatcher dispatcher(std::move(others), {.max_outstanding = job.max_num_seqs + 2,
                                             .stall_timeout_s = kStallTimeout_s});
@@ -230,6 +218,17 @@ ThreadsJobEnd run_root(const ThreadsJob& job, Rank& rank, Channels& channels) {
 }
 
 }  // namespace
+
+SchedulerLimits limits_of(const ThreadsJob& job, const ModelConfig& config) {
+  return {.num_micro_batches = job.layout.pipeline,
+          .max_num_seqs = job.max_num_seqs,
+          .max_rows = job.max_rows,
+          .num_blocks = job.num_blocks,
+          .block_tokens = kBlockTokens,
+          .kv = groups_of(job, config),
+          .max_model_len = job.max_model_len,
+          .max_plan_bytes = 0};
+}
 
 ThreadsJobEnd run_threads_job(const ThreadsJob& job) {
   std::vector<Rank> ranks = make_ranks(job);

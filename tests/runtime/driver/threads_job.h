@@ -5,8 +5,10 @@
 #include <functional>
 #include <string>
 
+#include "model/config.h"
 #include "partition/topology.h"
 #include "runtime/driver/job_loop.h"
+#include "runtime/schedule/scheduler.h"
 
 namespace headrace {
 
@@ -29,6 +31,9 @@ struct ThreadsJobEnd {
   LoopEnd end = LoopEnd::kFinished;
   HostCounts counts;
 };
+
+/// What its schedulers are given.
+SchedulerLimits limits_of(const ThreadsJob& job, const ModelConfig& config);
 
 /// Runs it to its end or stop; on kFinished the output is there.
 ThreadsJobEnd run_threads_job(const ThreadsJob& job);

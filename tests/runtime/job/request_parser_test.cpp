@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "fake_tokenizer.h"
+#include "fake_parser_config.h"
 #include "runtime/job/hash.h"
 #include "runtime/job/json_line.h"
 
@@ -15,16 +15,7 @@ namespace headrace {
 namespace {
 
 ParserConfig config() {
-  ParserConfig config;
-  config.tokenizer = std::make_shared<FakeTokenizer>();
-  config.chat = [](const ChatRequest& request) {
-    return chat_context(request, {.bos = "<s>", .eos = {}, .unk = {}, .pad = {}},
-                        ContentForm::kText)
-        .dump();
-  };
-  config.max_model_len = 4096;
-  config.vocab_size = FakeTokenizer::kVocabSize;
-  config.end_ids = {FakeTokenizer::kEos};
+  ParserConfig config = fake_parser_config();
   config.seed = 11;
   return config;
 }

@@ -1,6 +1,7 @@
 // A whole model for scheduler tests: it follows plans as a stage does, with a paged cache that
 // holds token ids instead of keys and values, and "predicts" by hashing what it reads back. A block
-// used by two sequences, a wrong table or a wrong position changes the tokens that come out.
+// used by two sequences or by two KV groups, a wrong table or a wrong position changes the tokens
+// that come out.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/schedule/step_plan.h"
+#include "runtime/schedule/scheduler.h"
+#include "runtime/schedule/sequence_blocks.h"
 
 namespace headrace::testing {
 
@@ -20,12 +22,16 @@ inline std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
   return hash ^ (hash >> 29);
 }
 
-/// window 0: of all tokens, else of the last so many.
-inline std::uint64_t hash_of(std::span<const TokenId> tokens, int window = 0) {
-  const auto most = static_cast<std::size_t>(window);
-  if (window > 0 && tokens.size() > most) tokens = tokens.last(most);
+/// Of what each KV group looks at: all tokens, or the last so many.
+inline std::uint64_t hash_of(std::span<const TokenId> tokens, const KvGroups& kv = {}) {
   std::uint64_t hash = 1;
-  for (const TokenId token : tokens) hash = mix(hash, static_cast<std::uint64_t>(token));
+  for (const KvGroup& group : kv.groups) {
+    const auto most = static_cast<std::size_t>(group.positions_read);
+    const bool all = most == 0 || tokens.size() <= most;
+    for (const TokenId token : all ? tokens : tokens.last(most)) {
+      hash = mix(hash, static_cast<std::uint64_t>(token));
+    }
+  }
   return hash;
 }
 
@@ -39,38 +45,49 @@ inline float score_of(std::uint64_t prefix_hash, TokenId token) {
 
 class FakeStage {
  public:
-  /// window: a row looks at so many positions, its own included; 0: at all.
-  FakeStage(int num_blocks, int block_tokens, int max_num_seqs, int vocab, int window = 0)
-      : block_tokens_(block_tokens),
+  FakeStage(const SchedulerLimits& limits, int vocab)
+      : limits_(limits),
         vocab_(vocab),
-        window_(window),
-        cache_(static_cast<std::size_t>(num_blocks) * static_cast<std::size_t>(block_tokens), -1),
-        tables_(static_cast<std::size_t>(max_num_seqs)),
-        live_(static_cast<std::size_t>(max_num_seqs), false) {}
+        tables_(index(limits.kv.size())),
+        live_(index(limits.max_num_seqs), false) {
+    for (int g = 0; g < limits.kv.size(); ++g) {
+      block_cells_ = std::max(block_cells_, tokens_per_block(limits, g));
+      tables_[index(g)].resize(index(limits.max_num_seqs));
+    }
+    cache_.resize(index(limits.num_blocks) * index(block_cells_), -1);
+  }
 
   StepResult execute(const StepPlan& plan) {
     for (const Slot slot : plan.released) {
       require(live_.at(index(slot)), "a slot is released that is not in use");
       live_[index(slot)] = false;
-      tables_[index(slot)].clear();
+      for (auto& tables : tables_) tables[index(slot)].clear();
     }
     for (const Admission& admission : plan.admitted) {
       require(!live_.at(index(admission.slot)), "a slot is admitted twice");
       live_[index(admission.slot)] = true;
     }
-    StepResult result;
-    result.id = plan.id;
     const TokenId* tokens = plan.tokens.data();
     const BlockId* blocks = plan.new_blocks.data();
-    const TokenId* following = plan.following.data();
     for (const StepEntry& entry : plan.entries) {
       require(live_.at(index(entry.slot)), "rows for a slot that is not in use");
-      std::vector<BlockId>& table = tables_[index(entry.slot)];
-      table.insert(table.end(), blocks, blocks + entry.num_new_blocks);
-      blocks += entry.num_new_blocks;
       const int end = entry.first_position + entry.num_rows;
-      require(static_cast<int>(table.size()) == (end + block_tokens_ - 1) / block_tokens_,
-              "a table does not cover its rows exactly");
+      for (int g = 0; g < limits_.kv.size(); ++g) {
+        std::vector<BlockId>& table = tables_[index(g)][index(entry.slot)];
+        table.insert(table.end(), blocks, blocks + entry.num_new_blocks[index(g)]);
+        blocks += entry.num_new_blocks[index(g)];
+        const int block = tokens_per_block(limits_, g);
+        require(static_cast<int>(table.size()) == (end + block - 1) / block,
+                "a table does not cover its rows exactly");
+      }
+      store(entry, tokens);
+      tokens += entry.num_rows;
+    }
+    StepResult result;
+    result.id = plan.id;
+    tokens = plan.tokens.data();
+    const TokenId* following = plan.following.data();
+    for (const StepEntry& entry : plan.entries) {
       run(entry, tokens, entry.score ? *following++ : -1, result);
       tokens += entry.num_rows;
     }
@@ -78,31 +95,41 @@ class FakeStage {
   }
 
  private:
-  static std::size_t index(Slot slot) { return static_cast<std::size_t>(slot); }
+  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
   static void require(bool good, const char* why) {
     if (!good) throw std::runtime_error(why);
   }
 
-  TokenId& cell(Slot slot, int position) {
-    const BlockId block =
-        tables_[index(slot)].at(static_cast<std::size_t>(position / block_tokens_));
-    return cache_.at(static_cast<std::size_t>(block) * static_cast<std::size_t>(block_tokens_) +
-                     static_cast<std::size_t>(position % block_tokens_));
+  // What a group keeps there is the token and which group it is.
+  std::int64_t& cell(int group, Slot slot, int position) {
+    const int block = tokens_per_block(limits_, group);
+    const BlockId id = tables_[index(group)][index(slot)].at(index(position / block));
+    return cache_.at(index(id) * index(block_cells_) + index(position % block));
   }
+  std::int64_t kept(int group, TokenId token) const { return std::int64_t{group} * vocab_ + token; }
 
   // Of what a row at this position looks at, read back from the cache.
   std::uint64_t hash_at(Slot slot, int position) {
     std::uint64_t hash = 1;
-    for (int p = window_ == 0 ? 0 : std::max(0, position - window_ + 1); p <= position; ++p) {
-      hash = mix(hash, static_cast<std::uint64_t>(cell(slot, p)));
+    for (int g = 0; g < limits_.kv.size(); ++g) {
+      const int window = limits_.kv.groups[index(g)].positions_read;
+      for (int p = window == 0 ? 0 : std::max(0, position - window + 1); p <= position; ++p) {
+        hash = mix(hash, static_cast<std::uint64_t>(cell(g, slot, p) - kept(g, 0)));
+      }
     }
     return hash;
   }
 
-  void run(const StepEntry& entry, const TokenId* tokens, TokenId following, StepResult& result) {
+  // All rows of a step are stored before any looks at the cache, as in a layer.
+  void store(const StepEntry& entry, const TokenId* tokens) {
     for (int row = 0; row < entry.num_rows; ++row) {
-      cell(entry.slot, entry.first_position + row) = tokens[row];
+      for (int g = 0; g < limits_.kv.size(); ++g) {
+        cell(g, entry.slot, entry.first_position + row) = kept(g, tokens[row]);
+      }
     }
+  }
+
+  void run(const StepEntry& entry, const TokenId* tokens, TokenId following, StepResult& result) {
     if (!entry.sample && !entry.score) return;
     StepResult::Entry out;
     out.slot = entry.slot;
@@ -119,11 +146,11 @@ class FakeStage {
     result.entries.push_back(std::move(out));
   }
 
-  int block_tokens_;
+  SchedulerLimits limits_;
   int vocab_;
-  int window_;
-  std::vector<TokenId> cache_;
-  std::vector<std::vector<BlockId>> tables_;
+  int block_cells_ = 0;
+  std::vector<std::int64_t> cache_;                        // [num_blocks, block_cells_]
+  std::vector<std::vector<std::vector<BlockId>>> tables_;  // [groups, slots]
   std::vector<bool> live_;
 };
 

@@ -34,6 +34,16 @@ int between(std::mt19937& random, int low, int high) {
   return low + static_cast<int>(random() % static_cast<std::uint32_t>(high - low + 1));
 }
 
+// One group that sees everything, one with a window, or both, of blocks of different lengths.
+KvGroups random_groups(std::mt19937& random) {
+  const int kind = between(random, 0, 3);
+  if (kind < 2) return {};
+  const KvGroup windowed{.positions_read = between(random, 1, 30),
+                         .pages_per_block = between(random, 1, 3)};
+  if (kind == 2) return {{windowed}};
+  return {{{.pages_per_block = between(random, 1, 5)}, windowed}};
+}
+
 SchedulerLimits random_limits(std::mt19937& random) {
   SchedulerLimits limits;
   limits.num_micro_batches = between(random, 1, 5);
@@ -43,13 +53,14 @@ SchedulerLimits random_limits(std::mt19937& random) {
   limits.block_tokens = between(random, 1, 8);
   limits.num_blocks = between(random, 3, 40);
   limits.max_model_len = between(random, 4, 100);
-  if (random() % 3 == 0) limits.window = between(random, 1, 30);
+  limits.kv = random_groups(random);
   if (random() % 2 == 0) limits.max_plan_bytes = Scheduler::min_plan_bytes(limits);
   return limits;
 }
 
 // max_stop_ids: how many tokens of the vocabulary may end it; many make it short.
-Expected random_sequence(std::mt19937& random, SequenceId id, int max_stop_ids, int window) {
+Expected random_sequence(std::mt19937& random, SequenceId id, int max_stop_ids,
+                         const KvGroups& kv) {
   Expected expected;
   NewSequence& given = expected.given;
   given.id = id;
@@ -69,7 +80,7 @@ Expected random_sequence(std::mt19937& random, SequenceId id, int max_stop_ids, 
   std::vector<TokenId> tokens = given.tokens;
   std::vector<TokenId> generated;
   while (static_cast<int>(generated.size()) < given.max_tokens) {
-    generated.push_back(testing::next_token(testing::hash_of(tokens, window), kVocab));
+    generated.push_back(testing::next_token(testing::hash_of(tokens, kv), kVocab));
     tokens.push_back(generated.back());
     const bool stop = std::binary_search(given.stop_token_ids.begin(), given.stop_token_ids.end(),
                                          generated.back());
@@ -89,7 +100,7 @@ Expected random_sequence(std::mt19937& random, SequenceId id, int max_stop_ids, 
   return expected;
 }
 
-void check_scores(const Expected& expected, const Received& received, int window) {
+void check_scores(const Expected& expected, const Received& received, const KvGroups& kv) {
   const NewSequence& given = expected.given;
   if (given.params.num_prompt_logprobs < 0) {
     EXPECT_TRUE(received.scores.empty());
@@ -99,14 +110,14 @@ void check_scores(const Expected& expected, const Received& received, int window
     EXPECT_EQ(static_cast<int>(received.scores.size()), given.num_prompt_tokens - 1);
   }
   for (std::size_t i = 0; i < received.scores.size(); ++i) {
-    const std::uint64_t prefix = testing::hash_of(std::span(given.tokens).first(i + 1), window);
+    const std::uint64_t prefix = testing::hash_of(std::span(given.tokens).first(i + 1), kv);
     ASSERT_EQ(received.scores[i].token, given.tokens[i + 1]);
     ASSERT_EQ(received.scores[i].logprob, testing::score_of(prefix, given.tokens[i + 1]));
   }
 }
 
-void check_answer(const Expected& expected, const Received& received, int window) {
-  check_scores(expected, received, window);
+void check_answer(const Expected& expected, const Received& received, const KvGroups& kv) {
+  check_scores(expected, received, kv);
   if (!received.stopped) {
     EXPECT_EQ(received.tokens, expected.tokens);
     EXPECT_EQ(received.finish, expected.finish);
@@ -137,8 +148,7 @@ std::uint64_t run_case(std::uint32_t seed, std::int64_t& num_preemptions) {
   std::mt19937 random(seed);
   const SchedulerLimits limits = random_limits(random);
   Scheduler scheduler(limits);
-  FakeStage stage(limits.num_blocks, limits.block_tokens, limits.max_num_seqs, kVocab,
-                  limits.window);
+  FakeStage stage(limits, kVocab);
   std::map<SequenceId, Expected> expected;
   std::map<SequenceId, Received> received;
   std::deque<StepResult> in_flight;
@@ -153,7 +163,7 @@ std::uint64_t run_case(std::uint32_t seed, std::int64_t& num_preemptions) {
       // blocks.
       const bool is_early = num_left > num_sequences / 2;
       Expected next =
-          random_sequence(random, num_left, seed % 2 == 0 && is_early ? 40 : 1, limits.window);
+          random_sequence(random, num_left, seed % 2 == 0 && is_early ? 40 : 1, limits.kv);
       if (scheduler.add(next.given)) expected[num_left] = std::move(next);
       --num_left;
     } else if (choice == 1 && random() % 8 == 0 && !expected.empty()) {
@@ -193,7 +203,7 @@ std::uint64_t run_case(std::uint32_t seed, std::int64_t& num_preemptions) {
       return 0;
     }
   }
-  for (const auto& [id, answer] : expected) check_answer(answer, received[id], limits.window);
+  for (const auto& [id, answer] : expected) check_answer(answer, received[id], limits.kv);
   const SchedulerStats stats = scheduler.stats();
   EXPECT_EQ(stats.num_free_blocks, limits.num_blocks);
   EXPECT_EQ(stats.num_running, 0);

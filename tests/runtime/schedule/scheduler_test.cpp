@@ -41,9 +41,7 @@ NewSequence sequence_of(SequenceId id, int num_prompt, int max_tokens) {
 
 // Runs a scheduler with the fake stage, steps completing as late as allowed.
 struct Runner {
-  explicit Runner(const SchedulerLimits& limits)
-      : scheduler(limits),
-        stage(limits.num_blocks, limits.block_tokens, limits.max_num_seqs, kVocab, limits.window) {}
+  explicit Runner(const SchedulerLimits& limits) : scheduler(limits), stage(limits, kVocab) {}
 
   // One more step, or nothing where none can be had.
   bool issue() {
@@ -116,6 +114,10 @@ TEST(Scheduler, RefusesLimitsThatCannotWork) {
   refused([](SchedulerLimits& l) { l.num_blocks = 0; });
   refused([](SchedulerLimits& l) { l.block_tokens = 0; });
   refused([](SchedulerLimits& l) { l.max_model_len = 0; });
+  refused([](SchedulerLimits& l) { l.kv.groups.clear(); });
+  refused([](SchedulerLimits& l) { l.kv.groups.resize(3); });
+  refused([](SchedulerLimits& l) { l.kv.groups[0].pages_per_block = 0; });
+  refused([](SchedulerLimits& l) { l.kv.groups[0].positions_read = -1; });
   refused([](SchedulerLimits& l) { l.max_plan_bytes = Scheduler::min_plan_bytes(l) - 1; });
 }
 
@@ -371,7 +373,7 @@ TEST(Scheduler, AWindowLetsSequencesOutgrowTheCache) {
   limits.num_blocks = 10;
   Runner without(limits);
   EXPECT_FALSE(without.scheduler.add(sequence_of(1, 300, 400)));
-  limits.window = 37;
+  limits.kv = {{{.positions_read = 37}}};
   Runner runner(limits);
   ASSERT_TRUE(runner.scheduler.add(sequence_of(1, 300, 400)));
   ASSERT_TRUE(runner.scheduler.add(sequence_of(2, 5, 600)));
@@ -380,11 +382,78 @@ TEST(Scheduler, AWindowLetsSequencesOutgrowTheCache) {
   for (const NewSequence& given : {sequence_of(1, 300, 400), sequence_of(2, 5, 600)}) {
     std::vector<TokenId> all = given.tokens;
     for (const TokenId token : tokens_of(events, given.id)) {
-      ASSERT_EQ(token, testing::next_token(testing::hash_of(all, limits.window), kVocab));
+      ASSERT_EQ(token, testing::next_token(testing::hash_of(all, limits.kv), kVocab));
       all.push_back(token);
     }
     EXPECT_EQ(static_cast<int>(all.size()), given.num_prompt_tokens + given.max_tokens);
   }
+}
+
+// As many blocks as hold 384 positions of a model with one group: of two groups, one with a window,
+// they hold two sequences of 700. A block of the group that sees everything has three pages.
+SchedulerLimits mixed_limits() {
+  SchedulerLimits limits = small_limits();
+  limits.max_model_len = 1000;
+  limits.max_rows = 20;
+  limits.num_blocks = 24;
+  limits.kv = {{{.pages_per_block = 3}, {.positions_read = 37}}};
+  return limits;
+}
+
+void expect_expected(const std::vector<SequenceEvent>& events, const NewSequence& given,
+                     const KvGroups& kv) {
+  std::vector<TokenId> all = given.tokens;
+  for (const TokenId token : tokens_of(events, given.id)) {
+    ASSERT_EQ(token, testing::next_token(testing::hash_of(all, kv), kVocab));
+    all.push_back(token);
+  }
+  EXPECT_EQ(static_cast<int>(all.size()), given.num_prompt_tokens + given.max_tokens);
+}
+
+TEST(Scheduler, AGroupWithAWindowLeavesItsBlocksToOneThatSeesEverything) {
+  const SchedulerLimits limits = mixed_limits();
+  SchedulerLimits one_group = limits;
+  one_group.kv = {};
+  EXPECT_FALSE(Scheduler(one_group).add(sequence_of(1, 300, 400)));
+  EXPECT_EQ(Scheduler::blocks_for(limits, 700), 15 + 5);
+  Runner runner(limits);
+  ASSERT_TRUE(runner.scheduler.add(sequence_of(1, 300, 400)));
+  ASSERT_TRUE(runner.scheduler.add(sequence_of(2, 5, 600)));
+  const std::vector<SequenceEvent> events = runner.run();
+  EXPECT_EQ(runner.scheduler.stats().num_free_blocks, limits.num_blocks);
+  expect_expected(events, sequence_of(1, 300, 400), limits.kv);
+  expect_expected(events, sequence_of(2, 5, 600), limits.kv);
+}
+
+// Every group counts: two sequences of 1,000 are too many, one of 1,001 is too long.
+TEST(Scheduler, GroupsShareOnePoolAndRefuseWhatNeverFits) {
+  SchedulerLimits limits = mixed_limits();
+  limits.max_model_len = 5000;
+  ASSERT_EQ(Scheduler::blocks_for(limits, 48 * 19), 24);
+  Scheduler scheduler(limits);
+  EXPECT_TRUE(scheduler.add(sequence_of(1, 48 * 19, 0)));
+  EXPECT_FALSE(scheduler.add(sequence_of(2, 48 * 19 + 1, 0)));
+}
+
+// A prefill holds the window of a whole step's rows, a decode only its own and a block for what
+// comes next.
+TEST(Scheduler, APrefillGivesBackWhatDecodingDoesNotNeed) {
+  SchedulerLimits limits = mixed_limits();
+  limits.max_rows = 200;
+  limits.num_blocks = 30;
+  Runner runner(limits);
+  ASSERT_TRUE(runner.scheduler.add(sequence_of(1, 400, 10)));
+  ASSERT_TRUE(runner.issue());
+  const int during = 9 + 16;  // 400 / 48, (36 + 200) / 16 + 1
+  EXPECT_EQ(runner.scheduler.stats().num_free_blocks, limits.num_blocks - during);
+  int least = limits.num_blocks;  // free while it decodes
+  while (!runner.scheduler.idle()) {
+    if (!runner.issue()) runner.complete();
+    if (runner.plans.back().num_rows() > 1) continue;
+    least = std::min(least, runner.scheduler.stats().num_free_blocks);
+  }
+  EXPECT_EQ(least, limits.num_blocks - (9 + 5));
+  EXPECT_EQ(runner.scheduler.stats().num_free_blocks, limits.num_blocks);
 }
 
 TEST(Scheduler, APreemptedSequenceWaitsForItsRowsInFlight) {

@@ -62,9 +62,10 @@ StepPlan full_plan() {
   chunk.slot = 3;
   chunk.num_rows = 3;
   chunk.score = true;
-  chunk.num_new_blocks = 1;
+  chunk.num_new_blocks = {1, 2};
   plan.entries = {decode, chunk};
-  plan.new_blocks = {12};
+  plan.num_kv_groups = 2;
+  plan.new_blocks = {12, 5, 6};
   plan.tokens = {100, 200, 300, 400};
   plan.following = {-1};
   return plan;
@@ -101,7 +102,8 @@ TEST(StepPlan, SurvivesItsBytes) {
   EXPECT_TRUE(again.entries[0].sample);
   EXPECT_FALSE(again.entries[0].score);
   EXPECT_TRUE(again.entries[1].score);
-  EXPECT_EQ(again.entries[1].num_new_blocks, 1);
+  EXPECT_EQ(again.num_kv_groups, 2);
+  EXPECT_EQ(again.entries[1].num_new_blocks, plan.entries[1].num_new_blocks);
   ASSERT_EQ(again.admitted.size(), 1U);
   EXPECT_EQ(again.admitted[0].num_prompt_tokens, 17);
   EXPECT_EQ(again.admitted[0].max_length, 42);
@@ -132,15 +134,16 @@ TEST(StepPlan, LiesInBytesAsThePageSays) {
     std::memcpy(&value, bytes.data() + offset, sizeof(value));
     return value;
   };
-  EXPECT_EQ(std::memcmp(bytes.data(), "HRSP\x02\x00\x01\x00", 8), 0);
+  EXPECT_EQ(std::memcmp(bytes.data(), "HRSP\x03\x00\x01\x00", 8), 0);
   EXPECT_EQ(u32(8), bytes.size());
   EXPECT_EQ(u32(12), 2U);
   EXPECT_EQ(u32(16), 0x22334455U);
   EXPECT_EQ(u32(24), 1U);  // admitted
   EXPECT_EQ(u32(28), 2U);  // entries
-  EXPECT_EQ(u32(32), 1U);  // new blocks
+  EXPECT_EQ(u32(32), 3U);  // new blocks
   EXPECT_EQ(u32(36), 4U);  // tokens
   EXPECT_EQ(u32(40), 1U);  // following
+  EXPECT_EQ(u32(44), 2U);  // KV groups
   constexpr std::size_t kAdmission = 48 + 2 * 4;
   EXPECT_EQ(u32(kAdmission + 4), 17U);
   EXPECT_EQ(u32(kAdmission + 40), 0x89ABCDEFU);
@@ -149,11 +152,12 @@ TEST(StepPlan, LiesInBytesAsThePageSays) {
   EXPECT_EQ(encoded_bytes(full_admission()), 80U + 2 * 8 + 3 * 4);
   const std::size_t entries = kAdmission + 80 + 2 * 8 + 3 * 4;
   EXPECT_EQ(u32(entries + 4), 31U);
-  EXPECT_EQ(u32(entries + 16), 1U);
-  EXPECT_EQ(u32(entries + 20 + 16), 2U);
-  EXPECT_EQ(u32(entries + 40), 12U);
-  EXPECT_EQ(u32(entries + 44), 100U);
-  EXPECT_EQ(bytes.size(), entries + 40 + 4 + 16 + 4);
+  EXPECT_EQ(u32(entries + 12), 1U);
+  EXPECT_EQ(u32(entries + 24 + 12), 2U);
+  EXPECT_EQ(u32(entries + 24 + 20), 2U);
+  EXPECT_EQ(u32(entries + 48), 12U);
+  EXPECT_EQ(u32(entries + 60), 100U);
+  EXPECT_EQ(bytes.size(), entries + 48 + 12 + 16 + 4);
 }
 
 TEST(StepResult, SurvivesItsBytes) {
@@ -191,6 +195,9 @@ TEST(StepPlan, NamesTheFieldThatContradicts) {
       {"tokens", [](StepPlan& p) { p.tokens[0] = -1; }},
       {"new_blocks", [](StepPlan& p) { p.new_blocks.push_back(1); }},
       {"new_blocks", [](StepPlan& p) { p.new_blocks[0] = -4; }},
+      {"new_blocks", [](StepPlan& p) { p.entries[1].num_new_blocks[1] = 1; }},
+      {"num_new_blocks", [](StepPlan& p) { p.entries[1].num_new_blocks[1] = -1; }},
+      {"num_kv_groups", [](StepPlan& p) { p.num_kv_groups = 0; }},
       {"following", [](StepPlan& p) { p.following.clear(); }},
       {"following", [](StepPlan& p) { p.following[0] = -2; }},
       {"released",
@@ -232,9 +239,13 @@ TEST(StepPlan, NamesTheFieldThatContradicts) {
 
 TEST(StepPlan, RefusesOtherVersionsAndLengths) {
   std::vector<std::byte> bytes = bytes_of(full_plan());
-  bytes[4] = std::byte{1};
-  EXPECT_THROW(decode_step_plan(bytes), std::runtime_error);
   bytes[4] = std::byte{2};
+  EXPECT_THROW(decode_step_plan(bytes), std::runtime_error);
+  bytes[4] = std::byte{3};
+  bytes[44] = std::byte{3};  // KV groups
+  EXPECT_THROW(decode_step_plan(bytes), std::runtime_error);
+  bytes[44] = std::byte{2};
+  EXPECT_NO_THROW(decode_step_plan(bytes));
   bytes.push_back(std::byte{0});
   EXPECT_THROW(decode_step_plan(bytes), std::runtime_error);
   bytes = bytes_of(full_result());
