@@ -23,6 +23,11 @@ std::int64_t steady_ns() {
       .count();
 }
 
+// From leave(), which may run in a destructor, what is thrown here ends the process with its text.
+void require_entered(std::size_t depth) {
+  if (depth == 0) throw std::logic_error("a phase of a trace was left that nobody entered");
+}
+
 }  // namespace
 
 std::string_view phase_name(Phase phase) {
@@ -69,7 +74,7 @@ void SpanRecorder::enter(Phase phase) {
 }
 
 void SpanRecorder::leave() noexcept {
-  if (depth_ == 0) throw std::logic_error("a phase of a trace was left that nobody entered");
+  require_entered(depth_);
   const Open open = stack_[depth_];
   if (recording_) {
     const std::int64_t now = steady_ns();
@@ -84,7 +89,7 @@ void SpanRecorder::leave() noexcept {
 }
 
 void SpanRecorder::withdraw() {
-  if (depth_ == 0) throw std::logic_error("a phase of a trace was left that nobody entered");
+  require_entered(depth_);
   --depth_;
 }
 
