@@ -8,15 +8,17 @@
 #include <cmath>
 #include <cstdint>
 
+#include "kernels/host_device.h"
+
 namespace headrace {
 
-[[gnu::always_inline]] inline float bf16_to_float(std::uint16_t value) {
+HR_HOST_DEVICE [[gnu::always_inline]] inline float bf16_to_float(std::uint16_t value) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(value) << 16);
 }
 
 /// Round to nearest, ties to even. A denormal becomes a zero of its sign, as everywhere in compute
 /// (flush_denormals.h); a NaN stays one.
-[[gnu::always_inline]] inline std::uint16_t float_to_bf16(float value) {
+HR_HOST_DEVICE [[gnu::always_inline]] inline std::uint16_t float_to_bf16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t magnitude = bits & 0x7FFFFFFFU;
   if (magnitude > 0x7F800000U) return static_cast<std::uint16_t>((bits >> 16) | 0x40U);
@@ -25,12 +27,12 @@ namespace headrace {
 }
 
 /// The nearest bfloat16, as a float32.
-[[gnu::always_inline]] inline float round_to_bf16(float value) {
+HR_HOST_DEVICE [[gnu::always_inline]] inline float round_to_bf16(float value) {
   return bf16_to_float(float_to_bf16(value));
 }
 
 /// Exact.
-[[gnu::always_inline]] inline float f16_to_float(std::uint16_t value) {
+HR_HOST_DEVICE [[gnu::always_inline]] inline float f16_to_float(std::uint16_t value) {
   const std::uint32_t sign = (value & 0x8000U) << 16;
   const std::uint32_t exponent = (value >> 10) & 0x1FU;
   const std::uint32_t mantissa = value & 0x3FFU;
@@ -39,6 +41,23 @@ namespace headrace {
     return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
   const float magnitude = static_cast<float>(mantissa) * 0x1p-24F;
   return sign == 0 ? magnitude : -magnitude;
+}
+
+/// Round to nearest, ties to even; beyond 65504 infinite, below 2^-14 with fewer bits. A NaN stays
+/// one.
+HR_HOST_DEVICE [[gnu::always_inline]] inline std::uint16_t float_to_f16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000U);
+  const std::uint32_t magnitude = bits & 0x7FFFFFFFU;
+  if (magnitude > 0x7F800000U) return static_cast<std::uint16_t>(sign | 0x7E00U);
+  if (magnitude >= 0x477FF000U) return static_cast<std::uint16_t>(sign | 0x7C00U);  // 65520 and up
+  if (magnitude < 0x38800000U) {
+    // Adding 1/2 puts the unit of a float16's last place, 2^-24, at the float32's.
+    const float shifted = std::bit_cast<float>(magnitude) + 0.5F;
+    return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3F000000U));
+  }
+  const std::uint32_t rounded = magnitude + 0xFFFU + ((magnitude >> 13) & 1U);
+  return static_cast<std::uint16_t>(sign | ((rounded - 0x38000000U) >> 13));
 }
 
 // exp(x) = 2^n * exp(r) with n = round(x / ln 2) and |r| <= ln(2) / 2; exp(r) = 1 + r + r^2 * q(r).
@@ -66,7 +85,7 @@ struct ExpParts {
 };
 
 /// For x from kLowest to kHighest.
-[[gnu::always_inline]] inline ExpParts exp_parts_f32(float x) {
+HR_HOST_DEVICE [[gnu::always_inline]] inline ExpParts exp_parts_f32(float x) {
   using C = ExpConstants;
   const float shifted = std::fma(x, C::kLog2E, C::kRound);
   const float n = shifted - C::kRound;
@@ -82,7 +101,7 @@ struct ExpParts {
 
 /// exp with an error of about one unit in the last place. Zero below the smallest normal float32,
 /// infinite above 88.37; exp(NaN) is NaN.
-[[gnu::always_inline]] inline float exp_f32(float x) {
+HR_HOST_DEVICE [[gnu::always_inline]] inline float exp_f32(float x) {
   using C = ExpConstants;
   x = C::kHighest < x ? C::kHighest : x;
   x = C::kLowest > x ? C::kLowest : x;
@@ -92,7 +111,7 @@ struct ExpParts {
 
 /// tanh(x) = e / (e + 2) with e = exp(2x) - 1, taken without cancellation. Good to a few units in
 /// the last place, 1 from 10 on.
-[[gnu::always_inline]] inline float tanh_f32(float x) {
+HR_HOST_DEVICE [[gnu::always_inline]] inline float tanh_f32(float x) {
   constexpr float kEnd = 10.0F;
   x = kEnd < x ? kEnd : x;
   x = -kEnd > x ? -kEnd : x;
@@ -102,12 +121,12 @@ struct ExpParts {
 }
 
 /// cap * tanh(x / cap): nearly x where it is small, never beyond the cap.
-[[gnu::always_inline]] inline float soft_cap_f32(float x, float cap) {
+HR_HOST_DEVICE [[gnu::always_inline]] inline float soft_cap_f32(float x, float cap) {
   return tanh_f32(x / cap) * cap;
 }
 
 /// x / (1 + exp(-x)).
-[[gnu::always_inline]] inline float silu_f32(float x) {
+HR_HOST_DEVICE [[gnu::always_inline]] inline float silu_f32(float x) {
   return x / (1.0F + exp_f32(-x));
 }
 
@@ -118,7 +137,7 @@ struct GeluTanhConstants {
   static constexpr float kCubic = 7.13548163e-02F;  // 0.044715 times that
 };
 
-[[gnu::always_inline]] inline float gelu_tanh_f32(float x) {
+HR_HOST_DEVICE [[gnu::always_inline]] inline float gelu_tanh_f32(float x) {
   using C = GeluTanhConstants;
   const float twice_u = x * std::fma(x * x, C::kCubic, C::kLinear);
   return x / (1.0F + exp_f32(-twice_u));
@@ -140,7 +159,7 @@ struct GeluErfConstants {
   static constexpr float kP7 = 3.772779343e-02F;
 };
 
-[[gnu::always_inline]] inline float gelu_erf_f32(float x) {
+HR_HOST_DEVICE [[gnu::always_inline]] inline float gelu_erf_f32(float x) {
   using C = GeluErfConstants;
   const float minus = -x;
   float a = x > minus ? x : minus;
@@ -159,7 +178,7 @@ struct GeluErfConstants {
 
 /// Natural logarithm of a positive normal number, good to about 1e-14. Own code, because the last
 /// bit of the C library's differs between its versions and between CPUs. Plain operations only.
-[[gnu::always_inline]] inline double log_f64(double x) {
+HR_HOST_DEVICE [[gnu::always_inline]] inline double log_f64(double x) {
   constexpr double kLn2 = 0.69314718055994530942;
   constexpr std::uint64_t kSqrtHalf = 0x3FE6A09E667F3BCDULL;
   const auto bits = std::bit_cast<std::uint64_t>(x);
@@ -174,7 +193,7 @@ struct GeluErfConstants {
 }
 
 /// log(sum) + max, as RowStatistics::log_sum_exp holds it.
-[[gnu::always_inline]] inline float log_sum_exp_of(float max, float sum) {
+HR_HOST_DEVICE [[gnu::always_inline]] inline float log_sum_exp_of(float max, float sum) {
   return static_cast<float>(static_cast<double>(max) + log_f64(static_cast<double>(sum)));
 }
 

@@ -1,7 +1,8 @@
 // The operator interface of one device. Every backend gives a row the same bits whatever its
 // neighbours in the batch are, whatever the thread count, the KV block size or the cut of a prompt
-// into chunks; the CPU backend gives the bits of the reference backend. Nothing here allocates once
-// the matrices are loaded and the workspace is reserved.
+// into chunks; the CPU backend gives the bits of the reference backend, the one for GPUs its own
+// (cuda_backend.h). Nothing here allocates once the matrices are loaded and the workspace is
+// reserved.
 //
 // Numbers: weights that are not quantised, matrix inputs and the KV cache have the compute type
 // (float32 or bfloat16); the hidden state, sums and logits are float32. A float32 value becomes
@@ -43,13 +44,13 @@ class Matrix {
   virtual void set_rows(std::int64_t first_row, ConstTensorView rows) = 0;
 };
 
-/// How weights are kept. kNone: in the compute type. kInt8: as int8 with a scale for each row and
-/// reduction slice; inputs of a product are quantised when it is taken, with a scale for each row
-/// and group of columns (quantize.h). A group is the exact sum of the integers' products as a
-/// float32, a slice the chain of fused multiply-adds of its groups and their scales, ascending,
-/// from zero, times the weight's scale; from there on it goes through the tree like any other.
-/// Embedding gives an integer times its scale.
-enum class Quantization : std::uint8_t { kNone, kInt8 };
+/// How weights are kept. kNone: in the compute type. kInt8, kInt4: as integers with scales
+/// (quantize.h); inputs of a product are quantised to int8 when it is taken. A group of columns is
+/// the exact sum of the integers' products as a float32. A slice is a chain of fused multiply-adds
+/// over its groups, ascending, from zero: in int8 of sum and input's scale, and at the end it is
+/// multiplied by the weight's; in int4 of (sum * input's scale) and weight's scale. From there on
+/// it goes through the tree like any other. Embedding gives an integer times its scale.
+enum class Quantization : std::uint8_t { kNone, kInt8, kInt4 };
 
 struct MatrixSpec {
   std::int64_t n = 0;
@@ -131,7 +132,7 @@ class Ops {
  public:
   virtual ~Ops() = default;
 
-  /// float32 or bfloat16: the type of matrix inputs and of the KV cache.
+  /// float32 or bfloat16 (on GPUs float16 too): the type of matrix inputs and of the KV cache.
   virtual DType compute_dtype() const = 0;
 
   /// The tree's k() must equal k; in bfloat16 every bound but the last has to be even. Only

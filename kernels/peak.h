@@ -15,7 +15,7 @@ double measure_bf16_dot_peak();
 /// GOP/s of one core by the int8 dot product instruction; 0 where there is none.
 double measure_int8_dot_peak();
 
-/// GB/s at which all threads of the pool together read memory that no cache holds.
+/// GB/s at which all threads of the pool together read some 100 MB, again and again.
 double measure_read_bandwidth(ThreadPool& pool);
 
 }  // namespace headrace

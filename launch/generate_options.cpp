@@ -38,8 +38,8 @@ void declare_model(OptionSet& set, GenerateOptions& o) {
       o.dtype, {"auto", "float32", "bfloat16"});
   set.add_choice({.name = "quantization",
                   .value = "Q",
-                  .help = "none, or int8: weights, and inputs of products as they come"},
-                 o.quantization, {"none", "int8"});
+                  .help = "none, int8 or int4: weights; inputs then are int8"},
+                 o.quantization, {"none", "int8", "int4"});
   set.add({.name = "max-model-len",
            .value = "N",
            .help = "prompt and completion together",

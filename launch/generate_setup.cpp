@@ -236,6 +236,7 @@ RankSetup set_up_rank(const Environment& environment, const GenerateOptions& opt
   const ModelConfig& config = setup.checkpoint->config();
   setup.dtype = choose_dtype(options.dtype, *setup.checkpoint);
   if (options.quantization == "int8") setup.quantization = Quantization::kInt8;
+  if (options.quantization == "int4") setup.quantization = Quantization::kInt4;
   tensor_shards(sharded_sizes(config), setup.layout.tensor);  // a size that cannot be shows now
   setup.parts = make_parts(config, options, setup.layout);
   setup.max_model_len = choose_max_model_len(config, options);

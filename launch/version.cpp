@@ -6,6 +6,7 @@
 #include <array>
 #include <boost/version.hpp>
 
+#include "kernels/cuda_backend.h"
 #include "kernels/ops.h"
 #include "model/checkpoint/hdf5_handle.h"
 
@@ -38,6 +39,11 @@ std::string boost_version() {
                      BOOST_VERSION % 100);
 }
 
+std::string cuda_text() {
+  if (cuda_build().empty()) return "not built in";
+  return fmt::format("built with {}, not used yet", cuda_build());
+}
+
 }  // namespace
 
 std::string program_version() {
@@ -50,12 +56,13 @@ std::string version_text() {
       "{}\n"
       "MPI       {}; built with {} (MPI {}.{})\n"
       "HDF5      {}\n"
-      "CUDA      not built in: computes on the CPU\n"
+      "CUDA      {}; computes on the CPU\n"
       "Boost     {}\n"
       "CPU       {}\n"
       "compiler  {} {}\n",
       program_version(), mpi_library(), mpi_headers(), MPI_VERSION, MPI_SUBVERSION, hdf5_version(),
-      boost_version(), features.empty() ? "no vector extension that this program uses" : features,
+      cuda_text(), boost_version(),
+      features.empty() ? "no vector extension that this program uses" : features,
 #ifdef __clang__
       "clang",
 #else

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "kernels/quantize.h"
 #include "model/weight_sources.h"
 
 namespace headrace {
@@ -14,9 +15,10 @@ namespace {
 // loading takes on top of the weights and still gives the file system large reads.
 constexpr std::size_t kPieceBytes = std::size_t{8} << 20;
 
-// Packed panels are 16 columns wide, so the last one is padded; int8 slices are filled up likewise.
+// Packed panels are 16 columns wide, so the last one is padded; slices of integers are filled up
+// likewise.
 constexpr std::int64_t kPanelColumns = 16;
-constexpr std::int64_t kInt8SliceMultiple = 16;
+constexpr std::int64_t kIntegerSliceMultiple = 16;
 
 // Stored bytes by tensor, for progress.
 class StoredSizes {
@@ -133,20 +135,33 @@ std::int64_t rounded_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-// Integers, and for each slice and column a scale.
-std::size_t int8_bytes(const ReductionTree& tree, std::int64_t columns) {
-  std::int64_t bytes = 0;
-  for (std::size_t s = 0; s < tree.merges.size(); ++s) {
-    bytes += rounded_up(tree.bounds[s + 1] - tree.bounds[s], kInt8SliceMultiple) + 4;
-  }
-  return static_cast<std::size_t>(columns * bytes);
+// Integers of a slice, and its scales.
+std::int64_t int8_bytes(std::int64_t elements) {
+  return rounded_up(elements, kIntegerSliceMultiple) + 4;
+}
+std::int64_t int4_bytes(std::int64_t elements) {
+  return rounded_up(elements, kIntegerSliceMultiple) / 2 +
+         4 * (rounded_up(elements, kQuantizationGroup) / kQuantizationGroup);
 }
 
 std::size_t matrix_bytes(const LinearSource& source, WeightType type) {
   if (source.n() == 0) return 0;
   const std::int64_t columns = rounded_up(source.n(), kPanelColumns);
-  if (type.quantization == Quantization::kInt8) return int8_bytes(source.tree, columns);
-  return static_cast<std::size_t>(columns * source.k()) * dtype_bytes(type.dtype);
+  if (type.quantization == Quantization::kNone) {
+    return static_cast<std::size_t>(columns * source.k()) * dtype_bytes(type.dtype);
+  }
+  std::int64_t bytes = 0;
+  for (std::size_t s = 0; s < source.tree.merges.size(); ++s) {
+    const std::int32_t elements = source.tree.bounds[s + 1] - source.tree.bounds[s];
+    bytes += type.quantization == Quantization::kInt4 ? int4_bytes(elements) : int8_bytes(elements);
+  }
+  return static_cast<std::size_t>(columns * bytes);
+}
+
+// The embedding's rows are read one by one, and the head's sums decide about tokens: of int4 both
+// would lose too much.
+Quantization table_quantization(Quantization quantization) {
+  return quantization == Quantization::kInt4 ? Quantization::kInt8 : quantization;
 }
 
 std::int64_t layer_elements(const ModelConfig& c) {
@@ -171,9 +186,10 @@ StageWeights load_stage_weights(Checkpoint& checkpoint, const StagePart& part, O
   // In the order of all_sources(): others may be reading along.
   for (const LayerSources& layer : sources.layers) weights.layers.push_back(loader.layer(layer));
   weights.final_norm = loader.norm(sources.final_norm);
-  weights.embedding = loader.matrix(sources.embedding);
+  const Quantization tables = table_quantization(options.quantization);
+  weights.embedding = loader.matrix(sources.embedding, tables);
   weights.positions = loader.matrix(sources.positions, Quantization::kNone);
-  weights.own_head = loader.matrix(sources.head);
+  weights.own_head = loader.matrix(sources.head, tables);
   return weights;
 }
 
@@ -188,9 +204,10 @@ std::uint64_t stage_stored_bytes(const Checkpoint& checkpoint, const StagePart& 
 
 std::size_t stage_weight_bytes(const ModelConfig& config, const StagePart& part, WeightType type) {
   const PartSources sources = part_sources(config, part);
-  std::size_t bytes = matrix_bytes(sources.embedding, type) +
+  const WeightType tables{type.dtype, table_quantization(type.quantization)};
+  std::size_t bytes = matrix_bytes(sources.embedding, tables) +
                       matrix_bytes(sources.positions, {.dtype = type.dtype}) +
-                      matrix_bytes(sources.head, type);
+                      matrix_bytes(sources.head, tables);
   for (const LayerSources& layer : sources.layers) {
     bytes += matrix_bytes(layer.qkv, type) + matrix_bytes(layer.output, type) +
              matrix_bytes(layer.gate_up, type) + matrix_bytes(layer.down, type);

@@ -56,7 +56,8 @@ struct StageWeights {
 using LoadProgress = std::function<void(std::uint64_t)>;
 
 struct LoadOptions {
-  /// Of all matrices but learned positions, which are only looked up.
+  /// Of all matrices but learned positions, which are only looked up; with int4, embedding and head
+  /// are int8.
   Quantization quantization = Quantization::kNone;
   LoadProgress progress;
 };

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/buffer.h"
-#include "kernels/cpu/int8_matrix.h"
+#include "kernels/cpu/integer_matrix.h"
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/packed_matrix.h"
 #include "kernels/flush_denormals.h"
@@ -62,8 +62,8 @@ class CpuOps final : public Ops {
   std::unique_ptr<Matrix> make_matrix(MatrixSpec spec) override {
     require_matrix(spec, dtype_);
     std::unique_ptr<PackedMatrix> matrix;
-    if (spec.quantization == Quantization::kInt8) {
-      auto quantized = std::make_unique<Int8Matrix>(spec);
+    if (spec.quantization != Quantization::kNone) {
+      auto quantized = std::make_unique<IntegerMatrix>(spec);
       const auto scales = static_cast<std::size_t>(kPackedRows * quantized->num_groups());
       row_scales_.resize(std::max(row_scales_.size(), scales));
       row_offsets_.resize(row_scales_.size());
@@ -342,7 +342,15 @@ class CpuOps final : public Ops {
   }
 
   const ProductKernels& products(const PackedMatrix& matrix) const {
-    return matrix.quantization() == Quantization::kInt8 ? int8_.products : kernels_.products;
+    switch (matrix.quantization()) {
+      case Quantization::kInt8:
+        return int8_.products;
+      case Quantization::kInt4:
+        return int8_.int4_products;
+      case Quantization::kNone:
+        break;
+    }
+    return kernels_.products;
   }
 
   std::uint32_t* packed_rows() const { return reinterpret_cast<std::uint32_t*>(packed_.data()); }

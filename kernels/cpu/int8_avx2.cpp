@@ -13,6 +13,7 @@ struct Avx2Int8 {
     __m256i low;
     __m256i high;
   };
+  static constexpr int kElements = 4;
   static constexpr int kDwordsPerStep = 2;
 
   static I start(std::int32_t /*offset*/) {
@@ -28,11 +29,12 @@ struct Avx2Int8 {
                                           const std::uint32_t* const (&w)[NV], std::int64_t at) {
     I columns[NV];
 #pragma GCC unroll 4
-    for (int v = 0; v < NV; ++v) columns[v] = {even8(w[v] + at), even8(w[v] + at + 8)};
-    add_pairs<MR, NV>(sums, a, Rows::kRowStride, columns);
+    for (int v = 0; v < NV; ++v)
+      columns[v] = {even8(bytes(w[v] + at)), even8(bytes(w[v] + at + 8))};
+    add_pairs<Rows>(sums, a, columns);
 #pragma GCC unroll 4
-    for (int v = 0; v < NV; ++v) columns[v] = {odd8(w[v] + at), odd8(w[v] + at + 8)};
-    add_pairs<MR, NV>(sums, a + 1, Rows::kRowStride, columns);
+    for (int v = 0; v < NV; ++v) columns[v] = {odd8(bytes(w[v] + at)), odd8(bytes(w[v] + at + 8))};
+    add_pairs<Rows>(sums, a + 1, columns);
   }
 
   /// Sixteen values, rounded to integers, as the inputs of four steps. Gives their sum only where
@@ -48,14 +50,15 @@ struct Avx2Int8 {
     return 0;
   }
 
- private:
-  template <int MR, int NV>
-  [[gnu::always_inline]] static void add_pairs(IntegerSums<Avx2Int8, MR, NV>& sums,
-                                               const std::uint32_t* pair_of_row0, int row_stride,
+ protected:
+  // Q: the format whose sums they are.
+  template <class Rows, class Q, int MR, int NV>
+  [[gnu::always_inline]] static void add_pairs(IntegerSums<Q, MR, NV>& sums,
+                                               const std::uint32_t* pair_of_row0,
                                                const I (&columns)[NV]) {
 #pragma GCC unroll 16
     for (int m = 0; m < MR; ++m) {
-      const __m256i pair = _mm256_set1_epi32(static_cast<int>(pair_of_row0[m * row_stride]));
+      const __m256i pair = _mm256_set1_epi32(static_cast<int>(pair_of_row0[m * Rows::kRowStride]));
 #pragma GCC unroll 4
       for (int v = 0; v < NV; ++v) {
         I& sum = sums.at[m][v];
@@ -69,16 +72,51 @@ struct Avx2Int8 {
     const __m256i offset = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
     return _mm256_xor_si256(offset, _mm256_set1_epi8(-128));
   }
-  static __m256i even8(const std::uint32_t* p) {
-    return _mm256_srai_epi16(_mm256_slli_epi16(bytes(p), 8), 8);
+  static __m256i even8(__m256i bytes) {
+    return _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8);
   }
-  static __m256i odd8(const std::uint32_t* p) {
-    return _mm256_srai_epi16(bytes(p), 8);
+  static __m256i odd8(__m256i bytes) {
+    return _mm256_srai_epi16(bytes, 8);
   }
 };
 
-constexpr Int8Kernels kFloat32 = make_int8_kernels<Float32Format<Avx2Lanes>, Avx2Int8>();
-constexpr Int8Kernels kBFloat16 = make_int8_kernels<SplitBf16Format<Avx2Lanes>, Avx2Int8>();
+// Steps of eight: the low halves of the bytes, then the high ones, each as above.
+struct Avx2Int4 : Avx2Int8 {
+  static constexpr int kElements = 8;
+  static constexpr int kDwordsPerStep = 4;
+
+  template <class Rows, int MR, int NV>
+  [[gnu::always_inline]] static void step(IntegerSums<Avx2Int4, MR, NV>& sums,
+                                          const std::uint32_t* a,
+                                          const std::uint32_t* const (&w)[NV], std::int64_t at) {
+    I columns[NV];
+#pragma GCC unroll 2
+    for (int half = 0; half < 2; ++half, a += 2) {
+#pragma GCC unroll 4
+      for (int v = 0; v < NV; ++v) {
+        columns[v] = {even8(half_bytes(w[v] + at, half)), even8(half_bytes(w[v] + at + 8, half))};
+      }
+      add_pairs<Rows>(sums, a, columns);
+#pragma GCC unroll 4
+      for (int v = 0; v < NV; ++v) {
+        columns[v] = {odd8(half_bytes(w[v] + at, half)), odd8(half_bytes(w[v] + at + 8, half))};
+      }
+      add_pairs<Rows>(sums, a + 1, columns);
+    }
+  }
+
+ private:
+  // Half of each byte, without its offset of 8.
+  static __m256i half_bytes(const std::uint32_t* p, int half) {
+    const __m256i both = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    const __m256i one = half == 0 ? both : _mm256_srli_epi32(both, 4);
+    return _mm256_sub_epi8(_mm256_and_si256(one, _mm256_set1_epi8(0x0F)), _mm256_set1_epi8(8));
+  }
+};
+
+constexpr Int8Kernels kFloat32 = make_int8_kernels<Float32Format<Avx2Lanes>, Avx2Int8, Avx2Int4>();
+constexpr Int8Kernels kBFloat16 =
+    make_int8_kernels<SplitBf16Format<Avx2Lanes>, Avx2Int8, Avx2Int4>();
 
 }  // namespace
 

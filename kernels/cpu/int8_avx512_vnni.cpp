@@ -9,6 +9,7 @@ namespace {
 struct VnniInt8 {
   using Lanes = Avx512Lanes;
   using I = __m512i;
+  static constexpr int kElements = 4;
   static constexpr int kDwordsPerStep = 1;
 
   static I start(std::int32_t offset) { return _mm512_set1_epi32(offset); }
@@ -21,9 +22,17 @@ struct VnniInt8 {
     I columns[NV];
 #pragma GCC unroll 4
     for (int v = 0; v < NV; ++v) columns[v] = _mm512_loadu_si512(w[v] + at);
+    add_products<Rows>(sums, a, columns);
+  }
+
+  // Q: the format whose sums they are.
+  template <class Rows, class Q, int MR, int NV>
+  [[gnu::always_inline]] static void add_products(IntegerSums<Q, MR, NV>& sums,
+                                                  const std::uint32_t* input_of_row0,
+                                                  const I (&columns)[NV]) {
 #pragma GCC unroll 16
     for (int m = 0; m < MR; ++m) {
-      const I input = _mm512_set1_epi32(static_cast<int>(a[m * Rows::kRowStride]));
+      const I input = _mm512_set1_epi32(static_cast<int>(input_of_row0[m * Rows::kRowStride]));
 #pragma GCC unroll 4
       for (int v = 0; v < NV; ++v) {
         // GCC 12 copies every sum around the intrinsic, and spills them from 16 rows on.
@@ -40,8 +49,37 @@ struct VnniInt8 {
   }
 };
 
-constexpr Int8Kernels kFloat32 = make_int8_kernels<Float32Format<Avx512Lanes>, VnniInt8>();
-constexpr Int8Kernels kBFloat16 = make_int8_kernels<SplitBf16Format<Avx512Lanes>, VnniInt8>();
+// Two dwords of inputs a step, for the two halves of its bytes. Weights are 8 too large.
+struct VnniInt4 : VnniInt8 {
+  static constexpr int kElements = 8;
+  static constexpr int kDwordsPerStep = 2;
+
+  static I start(std::int32_t offset) { return _mm512_set1_epi32(offset / 16); }
+
+  template <class Rows, int MR, int NV>
+  [[gnu::always_inline]] static void step(IntegerSums<VnniInt4, MR, NV>& sums,
+                                          const std::uint32_t* a,
+                                          const std::uint32_t* const (&w)[NV], std::int64_t at) {
+    const I low_halves = _mm512_set1_epi8(0x0F);
+    I columns[NV];
+#pragma GCC unroll 4
+    for (int v = 0; v < NV; ++v) {
+      columns[v] = _mm512_and_si512(_mm512_loadu_si512(w[v] + at), low_halves);
+    }
+    add_products<Rows>(sums, a, columns);
+#pragma GCC unroll 4
+    for (int v = 0; v < NV; ++v) {
+      const I high_halves = _mm512_srli_epi32(_mm512_loadu_si512(w[v] + at), 4);
+      columns[v] = _mm512_and_si512(high_halves, low_halves);
+    }
+    add_products<Rows>(sums, a + 1, columns);
+  }
+};
+
+constexpr Int8Kernels kFloat32 =
+    make_int8_kernels<Float32Format<Avx512Lanes>, VnniInt8, VnniInt4>();
+constexpr Int8Kernels kBFloat16 =
+    make_int8_kernels<SplitBf16Format<Avx512Lanes>, VnniInt8, VnniInt4>();
 
 }  // namespace
 

@@ -9,6 +9,7 @@ struct PortableInt8 {
   struct I {
     std::int32_t lane[16];
   };
+  static constexpr int kElements = 4;
   static constexpr int kDwordsPerStep = 1;
 
   static I start(std::int32_t /*offset*/) { return {}; }
@@ -55,8 +56,33 @@ struct PortableInt8 {
   }
 };
 
-constexpr Int8Kernels kFloat32 = make_int8_kernels<Float32Format<PortableLanes>, PortableInt8>();
-constexpr Int8Kernels kBFloat16 = make_int8_kernels<SplitBf16Format<PortableLanes>, PortableInt8>();
+struct PortableInt4 : PortableInt8 {
+  static constexpr int kElements = 8;
+  static constexpr int kDwordsPerStep = 2;
+
+  template <class Rows, int MR, int NV>
+  static void step(IntegerSums<PortableInt4, MR, NV>& sums, const std::uint32_t* a,
+                   const std::uint32_t* const (&w)[NV], std::int64_t at) {
+    for (int m = 0; m < MR; ++m) {
+      const std::uint32_t* inputs = a + m * Rows::kRowStride;
+      for (int v = 0; v < NV; ++v) {
+        for (int lane = 0; lane < 16; ++lane) {
+          const std::uint32_t weight = w[v][at + lane];
+          for (int i = 0; i < 8; ++i) {
+            const auto integer =
+                static_cast<std::int32_t>(weight >> (i % 4 * 8 + i / 4 * 4) & 0xFU);
+            sums.at[m][v].lane[lane] += byte_of(inputs[i / 4], i % 4) * (integer - 8);
+          }
+        }
+      }
+    }
+  }
+};
+
+constexpr Int8Kernels kFloat32 =
+    make_int8_kernels<Float32Format<PortableLanes>, PortableInt8, PortableInt4>();
+constexpr Int8Kernels kBFloat16 =
+    make_int8_kernels<SplitBf16Format<PortableLanes>, PortableInt8, PortableInt4>();
 
 }  // namespace
 

@@ -70,8 +70,8 @@ struct GemmArgs {
   std::int64_t value_stride = 0;
   const float* bias = nullptr;  // [n] or null
   Epilogue epilogue = Epilogue::kStore;
-  // Of quantised weights: what pack wrote for the groups of all rows, and the columns' scales by
-  // slice [slices, panels * 16].
+  // Of quantised weights: what pack wrote for the groups of all rows, and the columns' scales
+  // [slices (int4: groups), panels * 16].
   const float* row_scales = nullptr;
   const std::int32_t* row_offsets = nullptr;
   const float* column_scales = nullptr;
@@ -166,10 +166,11 @@ struct KernelTable {
   RowStatistics (*row_statistics)(const float* row, std::int64_t cols) = nullptr;
 };
 
-/// What int8 needs of its own: products with int8 weights, and the cache of int8 keys and values.
-/// Inputs and outputs are in the compute type.
+/// What integers need of their own: products with quantised weights, and the cache of int8 keys and
+/// values. Inputs and outputs are in the compute type.
 struct Int8Kernels {
   ProductKernels products;
+  ProductKernels int4_products;
   void (*rope_and_store)(const RopeArgs&) = nullptr;
   void (*attention)(const AttentionArgs&, const AttentionArgs* next) = nullptr;
 };
@@ -177,16 +178,17 @@ struct Int8Kernels {
 /// Elements of K that share a dword of weights.
 constexpr int elements_per_dword(Quantization quantization, DType compute_dtype) {
   if (quantization == Quantization::kInt8) return 4;
+  if (quantization == Quantization::kInt4) return 8;
   return compute_dtype == DType::kBFloat16 ? 2 : 1;
 }
 
-/// Slices of int8 are filled up to multiples of this many elements, so that a register of inputs
-/// falls into one cache line of packed rows.
-inline constexpr int kInt8SliceMultiple = 16;
+/// Slices of integers are filled up to multiples of this many elements, so that a register of
+/// inputs falls into one cache line of packed rows.
+inline constexpr int kIntegerSliceMultiple = 16;
 
 /// Groups of inputs in slices of that many elements.
-constexpr int num_int8_groups(std::int32_t elements) {
-  return (elements + kInt8Group - 1) / kInt8Group;
+constexpr int num_quantization_groups(std::int32_t elements) {
+  return (elements + kQuantizationGroup - 1) / kQuantizationGroup;
 }
 
 /// A matrix of `rows` rows is worked on in this many near-equal blocks; block b holds rows

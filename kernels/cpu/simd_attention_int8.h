@@ -162,7 +162,7 @@ class Int8AttentionTask : private AttentionRows {
     const int dim = args_.shape.head_dim;
     for (int r = 0; r < rows_; ++r) {
       const Int8Group<F, Q> query{args_.q, element(r), element(r) + dim};
-      const Int8Scale scale = query.scale();
+      const IntegerScale scale = query.scale();
       std::uint32_t* out = state_.queries + r * kInt8OperandStride;
       state_.query_offsets[r] = -128 * query.store(out, scale);
       state_.query_scales[r] = scale.scale * args_.shape.scale;
@@ -218,7 +218,7 @@ class Int8AttentionTask : private AttentionRows {
     }
     const auto* weights = reinterpret_cast<const std::byte*>(row);
     const Int8Group<Float32Format<L>, Q> group{weights, 0, kChunk};
-    const Int8Scale scale = group.scale();
+    const IntegerScale scale = group.scale();
     std::uint32_t* out = state_.weights + r * kInt8OperandStride;
     state_.weight_offsets[r] = -128 * group.store(out, scale);
     state_.weight_scales[r] = scale.scale;
@@ -277,7 +277,7 @@ void int8_attention(const AttentionArgs& args, const AttentionArgs* next) {
 }
 
 template <class L>
-Int8Scale kv_scale_of(const float* values, int count) {
+IntegerScale kv_scale_of(const float* values, int count) {
   auto largest = L::zero();
   auto probe = L::zero();
   for (int d = 0; d < count; d += 16) {
@@ -310,7 +310,7 @@ struct Int8KvStore {
     std::uint8_t bytes[512];  // kMaxHeadDim
     auto* scales = reinterpret_cast<std::uint16_t*>(token.head + token.layout.scales_offset);
 
-    const Int8Scale key_scale = kv_scale_of<L>(key, token.head_dim);
+    const IntegerScale key_scale = kv_scale_of<L>(key, token.head_dim);
     store_bytes<L>(bytes, key, token.head_dim, key_scale.inverse);
     std::uint32_t* column = token.key_column();
     for (int d = 0; d < token.head_dim; d += 4, column += kPanelColumns) {
@@ -318,7 +318,7 @@ struct Int8KvStore {
     }
     scales[token.slot] = high_half(key_scale.scale);
 
-    const Int8Scale value_scale = kv_scale_of<L>(value, token.head_dim);
+    const IntegerScale value_scale = kv_scale_of<L>(value, token.head_dim);
     store_bytes<L>(bytes, value, token.head_dim, value_scale.inverse);
     auto* out = reinterpret_cast<std::uint8_t*>(token.value_row(4)) + token.slot % 4;
     for (int d = 0; d < token.head_dim; ++d) out[std::int64_t{4} * d] = bytes[d];
@@ -331,14 +331,19 @@ struct Int8KvStore {
   }
 };
 
-template <class F, class Q>
+// F: of inputs and outputs; Q8 and Q4: of int8 and int4 weights.
+template <class F, class Q8, class Q4>
 constexpr Int8Kernels make_int8_kernels() {
-  return {.products = {.tile_rows = Q::Lanes::kTileRows,
-                       .dwords_per_step = Q::kDwordsPerStep,
-                       .pack = pack_int8<F, Q>,
-                       .gemm = int8_gemm<Q>},
+  return {.products = {.tile_rows = Q8::Lanes::kTileRows,
+                       .dwords_per_step = Q8::kDwordsPerStep,
+                       .pack = pack_int8<F, Q8>,
+                       .gemm = integer_gemm<Q8>},
+          .int4_products = {.tile_rows = Q4::Lanes::kTileRows,
+                            .dwords_per_step = Q4::kDwordsPerStep,
+                            .pack = pack_int8<F, Q8>,
+                            .gemm = integer_gemm<Q4>},
           .rope_and_store = rope_and_store<F, Int8KvStore<typename F::Lanes>>,
-          .attention = int8_attention<F, Q>};
+          .attention = int8_attention<F, Q8>};
 }
 
 }  // namespace

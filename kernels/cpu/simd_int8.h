@@ -1,15 +1,16 @@
-// Products with int8 weights. Rows are quantised when they are packed, group by group; a tile sums
-// a group's integers exactly, in any order, adds the sums as scaled float32 to those of the slice,
-// and from there on walks the tree as the tiles of other types do. Bound by the integer dot
-// products from about 8 rows on, by reading the weights below. See simd_math.h for the unnamed
+// Products with int8 and int4 weights. Rows are quantised when they are packed, group by group; a
+// tile sums a group's integers exactly, in any order, adds the sums as scaled float32 to those of
+// the slice, and from there on walks the tree as the tiles of other types do. Bound by the integer
+// dot products from about 8 rows on, by reading the weights below. See simd_math.h for the unnamed
 // namespace.
 //
-// A format says how an instruction set takes one dword step, four int8 of sixteen columns:
+// A format says how an instruction set takes one dword step, the integers of sixteen columns:
 //   Lanes            the float lanes of the instruction set
 //   I                sixteen int32 sums
+//   kElements        of a column in a step: 4 int8, 8 int4
 //   kDwordsPerStep   dwords of a packed row that a step reads
 //   start()          where sums begin, by GemmArgs::row_offsets, if it takes weights with theirs
-//   step(), to_float(), store_inputs()
+//   step(), to_float(); and of int8: store_inputs()
 #pragma once
 
 #include <cstdint>
@@ -52,6 +53,28 @@ struct SliceSums {
     }
   }
 
+  // Where columns have scales for each group.
+  [[gnu::always_inline]] void add(const IntegerSums<Q, MR, NV>& sums, const float* scales,
+                                  const float* columns) {
+#pragma GCC unroll 4
+    for (int v = 0; v < NV; ++v) {
+      const auto column_scales = L::load(columns + v * kPanelColumns);
+#pragma GCC unroll 16
+      for (int m = 0; m < MR; ++m) {
+        const auto scaled = L::mul(Q::to_float(sums.at[m][v]), L::set1(scales[m]));
+        L::store(at[m][v], L::fma(scaled, column_scales, L::load(at[m][v])));
+      }
+    }
+  }
+
+  [[gnu::always_inline]] void copy_to(Accumulators<L, MR, NV>& acc) const {
+#pragma GCC unroll 16
+    for (int m = 0; m < MR; ++m) {
+#pragma GCC unroll 4
+      for (int v = 0; v < NV; ++v) acc.at[m][v] = L::load(at[m][v]);
+    }
+  }
+
   [[gnu::always_inline]] void scale_to(Accumulators<L, MR, NV>& acc, const float* columns) const {
 #pragma GCC unroll 4
     for (int v = 0; v < NV; ++v) {
@@ -74,9 +97,10 @@ template <class Q, int MR, int NV>
 }
 
 // Groups of packed rows: [groups][rows][steps of a group].
-inline constexpr std::int32_t kGroupSteps = kInt8Group / 4;
 template <class Q>
-using GroupRows = OperandRows<kGroupSteps * Q::kDwordsPerStep, Q::kDwordsPerStep>;
+inline constexpr std::int32_t kGroupSteps = kQuantizationGroup / Q::kElements;
+template <class Q>
+using GroupRows = OperandRows<kGroupSteps<Q> * Q::kDwordsPerStep, Q::kDwordsPerStep>;
 
 // Steps [begin, end) of the panels, one group, whose rows begin at `a`.
 template <class Q, int MR, int NV, Prefetch P>
@@ -97,7 +121,9 @@ template <class Q, int MR, int NV, Prefetch P>
 }
 
 template <class Q, int MR, int NV, Prefetch P>
-struct Int8Tile {
+struct IntegerTile {
+  static constexpr bool kGroupScales = Q::kElements == 8;  // of columns
+
   static void run(const GemmTile& tile) {
     const GemmArgs& g = *tile.gemm;
     const PanelPointers<NV> panels(tile);
@@ -106,19 +132,31 @@ struct Int8Tile {
     SliceSums<Q, MR, NV> slice;
     const std::uint32_t* rows = tile.rows;  // of the group at hand, as is `at`
     std::int64_t at = tile.first_row;
+    const float* columns = g.column_scales + tile.first_panel * kPanelColumns;
     for (int s = 0; s < g.num_segments; ++s) {
       const Segment& whole = g.segments[s];
       slice.clear();
-      for (std::int32_t begin = whole.begin; begin < whole.end; begin += kGroupSteps) {
-        const std::int32_t end = begin + kGroupSteps < whole.end ? begin + kGroupSteps : whole.end;
+      for (std::int32_t begin = whole.begin; begin < whole.end; begin += kGroupSteps<Q>) {
+        const std::int32_t rest = whole.end - begin;
+        const std::int32_t end = begin + (kGroupSteps<Q> < rest ? kGroupSteps<Q> : rest);
         IntegerSums<Q, MR, NV> sums;
         start_sums(sums, g.row_offsets + at);
         add_group<Q, MR, NV, P>(sums, tile, panels, rows, {.begin = begin, .end = end});
-        slice.add(sums, g.row_scales + at);
+        if constexpr (kGroupScales) {
+          slice.add(sums, g.row_scales + at, columns);
+          columns += g.column_stride;
+        } else {
+          slice.add(sums, g.row_scales + at);
+        }
         rows += MR * GroupRows<Q>::kRowStride;
         at += g.rows;
       }
-      slice.scale_to(acc, g.column_scales + s * g.column_stride + tile.first_panel * kPanelColumns);
+      if constexpr (kGroupScales) {
+        slice.copy_to(acc);
+      } else {
+        slice.scale_to(acc, columns);
+        columns += g.column_stride;
+      }
       stack.merge(acc, whole.merges);
       if (s + 1 < g.num_segments) stack.push(acc);
     }
@@ -127,11 +165,11 @@ struct Int8Tile {
 };
 
 template <class Q>
-void int8_gemm(const GemmArgs& g) {
-  gemm<Q, Int8Tile>(g);
+void integer_gemm(const GemmArgs& g) {
+  gemm<Q, IntegerTile>(g);
 }
 
-// One group of one row: its elements [begin, end) of x, from `step` on.
+// One group of one row: its elements [begin, end) of x.
 template <class F, class Q>
 struct Int8Group {
   const std::byte* x;
@@ -142,7 +180,7 @@ struct Int8Group {
 
   typename L::V read(std::int64_t i) const { return F::load_elements(x, i, lanes_at(i, end)); }
 
-  Int8Scale scale() const {
+  IntegerScale scale() const {
     auto largest = L::zero();
     auto probe = L::zero();  // of zeros, unless something is not finite
     for (std::int64_t i = begin; i < end; i += 16) {
@@ -154,7 +192,7 @@ struct Int8Group {
   }
 
   // Stores the integers behind each other and gives what store_inputs() gives of them.
-  std::int32_t store(std::uint32_t* out, const Int8Scale& scale) const {
+  std::int32_t store(std::uint32_t* out, const IntegerScale& scale) const {
     std::int32_t sum = 0;
     for (std::int64_t i = begin; i < end; i += 16) {
       sum += Q::store_inputs(out + (i - begin) / 4 * Q::kDwordsPerStep,
@@ -171,12 +209,13 @@ void pack_int8(const PackArgs& args) {
   std::int64_t group_at = 0;
   for (int s = 0; s < args.num_segments; ++s) {
     const Segment& segment = args.segments[s];
-    for (std::int32_t first = 0; first < segment.num_elements; first += kInt8Group) {
+    for (std::int32_t first = 0; first < segment.num_elements; first += kQuantizationGroup) {
       const std::int32_t left = segment.num_elements - first;
       for (int r = 0; r < args.num_rows; ++r) {
         const std::int64_t begin = (args.first_row + r) * args.k + segment.first_element + first;
-        const Int8Group<F, Q> group{args.x, begin, begin + (left < kInt8Group ? left : kInt8Group)};
-        const Int8Scale scale = group.scale();
+        const Int8Group<F, Q> group{
+            args.x, begin, begin + (left < kQuantizationGroup ? left : kQuantizationGroup)};
+        const IntegerScale scale = group.scale();
         args.scales[group_at + r] = scale.scale;
         args.offsets[group_at + r] = -128 * group.store(out, scale);
         out += GroupRows<Q>::kRowStride;

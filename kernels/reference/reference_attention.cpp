@@ -18,7 +18,7 @@ constexpr int kChunk = kAttentionChunk;
 // Integers of int8, and their scale behind them.
 std::vector<float> quantized(const float* source, int count) {
   std::vector<float> row(source, source + count);
-  const Int8Scale scale = int8_kv_scale(largest_of(row), all_finite(row));
+  const IntegerScale scale = int8_kv_scale(largest_of(row), all_finite(row));
   for (float& x : row) x = integer_of(x, scale);
   row.push_back(scale.scale);
   return row;
@@ -104,7 +104,7 @@ class ChunkProducts {
   ChunkProducts(const AttentionShape& shape, const float* query, DType dtype)
       : shape_(shape), dtype_(dtype), query_(query, query + shape.head_dim) {
     if (!int8()) return;
-    const Int8Scale scale = int8_scale(largest_of(query_), all_finite(query_));
+    const IntegerScale scale = int8_scale(largest_of(query_), all_finite(query_));
     for (float& x : query_) x = integer_of(x, scale);
     factor_ = scale.scale * shape.scale;
   }
@@ -137,7 +137,7 @@ class ChunkProducts {
     for (std::size_t t = behind; t < weights.size(); ++t) {
       weights[t] *= values[(t + 1) * index(stride) - 1];
     }
-    const Int8Scale scale = int8_scale(largest_of(weights), all_finite(weights));
+    const IntegerScale scale = int8_scale(largest_of(weights), all_finite(weights));
     for (float& x : weights) x = integer_of(x, scale);
     for (int d = 0; d < shape_.head_dim; ++d) {
       std::int32_t sum = 0;

@@ -36,54 +36,79 @@ bool all_finite(std::span<const float> values) {
   return std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
 }
 
-float integer_of(float value, const Int8Scale& scale) {
+float integer_of(float value, const IntegerScale& scale) {
   const float scaled = value * scale.inverse;
   return std::isfinite(scaled) ? std::nearbyint(scaled) + 0.0F : 0.0F;
 }
 
 namespace {
 
-// Turns values into integers and gives their scale.
-float quantize(std::span<float> values) {
-  const Int8Scale scale = int8_scale(largest_of(values), all_finite(values));
+// Turns values into integers of a scale, and gives that.
+float quantize(std::span<float> values, Quantization quantization) {
+  const float largest = largest_of(values);
+  const bool finite = all_finite(values);
+  const IntegerScale scale = quantization == Quantization::kInt4 ? int4_scale(largest, finite)
+                                                                 : int8_scale(largest, finite);
   for (float& x : values) x = integer_of(x, scale);
   return scale.scale;
 }
 
-}  // namespace
-
-void quantize_weights(float* row, const ReductionTree& tree, float* scales) {
-  for (std::size_t s = 0; s < tree.merges.size(); ++s) {
-    scales[s] = quantize({row + tree.bounds[s], row + tree.bounds[s + 1]});
+// The groups of a slice, one after the other: apply(begin, end).
+template <class Apply>
+void for_each_group(std::int32_t begin, std::int32_t end, const Apply& apply) {
+  for (std::int32_t i = begin; i < end; i += kQuantizationGroup) {
+    apply(i, std::min(i + kQuantizationGroup, end));
   }
 }
 
-std::vector<float> quantize_inputs(float* row, const ReductionTree& tree) {
+// Scales of every group.
+std::vector<float> quantize_groups(float* row, const ReductionTree& tree,
+                                   Quantization quantization) {
   std::vector<float> scales;
   for (std::size_t s = 0; s < tree.merges.size(); ++s) {
-    for (std::int32_t i = tree.bounds[s]; i < tree.bounds[s + 1]; i += kInt8Group) {
-      scales.push_back(quantize({row + i, row + std::min(i + kInt8Group, tree.bounds[s + 1])}));
-    }
+    for_each_group(tree.bounds[s], tree.bounds[s + 1], [&](std::int32_t begin, std::int32_t end) {
+      scales.push_back(quantize({row + begin, row + end}, quantization));
+    });
   }
   return scales;
 }
 
+}  // namespace
+
+std::vector<float> quantize_weights(float* row, const ReductionTree& tree,
+                                    Quantization quantization) {
+  if (quantization == Quantization::kInt4) return quantize_groups(row, tree, quantization);
+  std::vector<float> scales;
+  for (std::size_t s = 0; s < tree.merges.size(); ++s) {
+    scales.push_back(quantize({row + tree.bounds[s], row + tree.bounds[s + 1]}, quantization));
+  }
+  return scales;
+}
+
+std::vector<float> quantize_inputs(float* row, const ReductionTree& tree) {
+  return quantize_groups(row, tree, Quantization::kInt8);
+}
+
 std::vector<float> quantized_inner_product(const QuantizedRow& inputs, const QuantizedRow& weights,
-                                           const ReductionTree& tree) {
+                                           const ReductionTree& tree, Quantization quantization) {
   std::vector<float> stack;
   const float* input_scale = inputs.scales;
+  const float* weight_scale = weights.scales;
   for (std::size_t s = 0; s < tree.merges.size(); ++s) {
     float value = 0.0F;
-    for (std::int32_t begin = tree.bounds[s]; begin < tree.bounds[s + 1]; begin += kInt8Group) {
-      std::int32_t sum = 0;
-      const std::int32_t end = std::min(begin + kInt8Group, tree.bounds[s + 1]);
+    for_each_group(tree.bounds[s], tree.bounds[s + 1], [&](std::int32_t begin, std::int32_t end) {
+      std::int32_t integers = 0;
       for (std::int32_t i = begin; i < end; ++i) {
-        sum += static_cast<std::int32_t>(inputs.values[i]) *
-               static_cast<std::int32_t>(weights.values[i]);
+        integers += static_cast<std::int32_t>(inputs.values[i]) *
+                    static_cast<std::int32_t>(weights.values[i]);
       }
-      value = std::fma(static_cast<float>(sum), *input_scale++, value);
-    }
-    push_and_merge(stack, value * weights.scales[s], tree.merges[s]);
+      const auto sum = static_cast<float>(integers);
+      value = quantization == Quantization::kInt4
+                  ? std::fma(sum * *input_scale++, *weight_scale++, value)
+                  : std::fma(sum, *input_scale++, value);
+    });
+    if (quantization == Quantization::kInt8) value *= *weight_scale++;
+    push_and_merge(stack, value, tree.merges[s]);
   }
   return stack;
 }

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/ops.h"
 #include "kernels/quantize.h"
 #include "kernels/reduction_tree.h"
 #include "kernels/tensor.h"
@@ -61,23 +62,25 @@ std::vector<float> inner_product(const float* a, const float* b, const Reduction
 /// Quantising, value by value; an integer has no negative zero, and is 0 where the scale is none.
 float largest_of(std::span<const float> values);  // magnitude; 0 for none
 bool all_finite(std::span<const float> values);
-float integer_of(float value, const Int8Scale& scale);
+float integer_of(float value, const IntegerScale& scale);
 
-/// Turns a row of tree.k() weights into int8 values, and writes a scale for each slice.
-void quantize_weights(float* row, const ReductionTree& tree, float* scales);
+/// Turns a row of tree.k() weights into integers and gives their scales: int8 one a slice, int4 one
+/// a group.
+std::vector<float> quantize_weights(float* row, const ReductionTree& tree,
+                                    Quantization quantization);
 
-/// The same for a row of inputs, and gives the scales, those of a slice's groups behind each other.
+/// The same for a row of inputs, which are int8 with one scale a group.
 std::vector<float> quantize_inputs(float* row, const ReductionTree& tree);
 
-/// A row of int8 values (held as float32) and its scales.
+/// A row of integers (held as float32) and its scales.
 struct QuantizedRow {
   const float* values = nullptr;
   const float* scales = nullptr;
 };
 
-/// inner_product() of quantised rows; ops.h says what a slice is.
+/// inner_product() of quantised rows; ops.h says what a slice is. quantization: of the weights.
 std::vector<float> quantized_inner_product(const QuantizedRow& inputs, const QuantizedRow& weights,
-                                           const ReductionTree& tree);
+                                           const ReductionTree& tree, Quantization quantization);
 
 /// Pushes a value, then `merges` times adds the last two (earlier + later).
 void push_and_merge(std::vector<float>& stack, float value, std::int32_t merges);

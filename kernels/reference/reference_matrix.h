@@ -16,14 +16,15 @@ class ReferenceMatrix final : public Matrix {
   std::int64_t n() const override { return spec_.n; }
   std::int64_t k() const override { return spec_.k; }
   int num_values() const override { return spec_.tree.num_values(); }
-  std::size_t bytes() const override { return (weights_.size() + scales_.size()) * sizeof(float); }
+  std::size_t bytes() const override { return weights_.size() * sizeof(float); }
   void set_rows(std::int64_t first_row, ConstTensorView rows) override;
 
   const ReductionTree& tree() const { return spec_.tree; }
   bool quantized() const { return spec_.quantization != Quantization::kNone; }
   const float* row(std::int64_t i) const { return weights_.data() + i * k(); }
-  /// One a slice; only of a quantised matrix.
-  const float* scales(std::int64_t i) const { return scales_.data() + i * tree().num_slices(); }
+  Quantization quantization() const { return spec_.quantization; }
+  /// Of row i, as quantize_weights() gives them; only of a quantised matrix.
+  const float* scales(std::int64_t i) const { return scales_[static_cast<std::size_t>(i)].data(); }
 
   /// Writes row i as float32 [k], scales multiplied in.
   void copy_row(float* out, std::int64_t i) const;
@@ -31,8 +32,8 @@ class ReferenceMatrix final : public Matrix {
  private:
   MatrixSpec spec_;
   DType dtype_;
-  std::vector<float> weights_;  // [n, k]
-  std::vector<float> scales_;   // [n, slices]; empty unless quantised
+  std::vector<float> weights_;              // [n, k]
+  std::vector<std::vector<float>> scales_;  // [n]; empty unless quantised
 };
 
 }  // namespace headrace

@@ -308,7 +308,8 @@ class ReferenceOps final : public Ops {
       for (std::int64_t c = 0; c < out.cols; ++c) {
         const std::vector<float> values =
             weights.quantized() ? quantized_inner_product({row.data(), scales.data()},
-                                                          {weights.row(c), weights.scales(c)}, tree)
+                                                          {weights.row(c), weights.scales(c)}, tree,
+                                                          weights.quantization())
                                 : inner_product(row.data(), weights.row(c), tree, dtype_);
         for (int i = 0; i < w.num_values(); ++i) {
           finish(out.f32()[r * out.cols + c], values[static_cast<std::size_t>(i)], c, i);

@@ -66,4 +66,5 @@ score plain
 score int8-cache --kv-cache-dtype int8
 score int8-weights --quantization int8
 score int8-weights-and-cache --quantization int8 --kv-cache-dtype int8
+score int4-weights --quantization int4
 echo "$(wc -l <"$work/plain") tokens"

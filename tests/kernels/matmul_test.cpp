@@ -10,10 +10,12 @@ namespace {
 using namespace testing_ops;  // NOLINT(google-build-using-namespace): the fixture of this folder
 
 class Matmul : public OpsTest {};
-class Int8Matmul : public OpsTest {};
+class QuantizedMatmul : public OpsTest {};
 INSTANTIATE_TEST_SUITE_P(Backends, Matmul, ::testing::ValuesIn(all_backends()), backend_name);
 INSTANTIATE_TEST_SUITE_P(Int8, Matmul, ::testing::ValuesIn(int8_backends()), backend_name);
-INSTANTIATE_TEST_SUITE_P(Backends, Int8Matmul, ::testing::ValuesIn(int8_backends()), backend_name);
+INSTANTIATE_TEST_SUITE_P(Int4, Matmul, ::testing::ValuesIn(int4_backends()), backend_name);
+INSTANTIATE_TEST_SUITE_P(Int8, QuantizedMatmul, ::testing::ValuesIn(int8_backends()), backend_name);
+INSTANTIATE_TEST_SUITE_P(Int4, QuantizedMatmul, ::testing::ValuesIn(int4_backends()), backend_name);
 
 // n slices as equal as multiples of 4 allow, added as first half (rounded up) plus rest.
 ReductionTree bisect_tree(std::int32_t k, int slices) {
@@ -66,7 +68,7 @@ TEST_P(Matmul, HasTheBitsOfTheReferenceForEverySize) {
       {13, 34, 66, 1},     {14, 64, 48, 4},
       {15, 63, 50, 7},     {16, 16, 24, 1, false, true},
       {29, 47, 33, 3},     {43, 70, 29, 1},
-      {250, 20, 12, 2},
+      {250, 20, 12, 2},    {9, 40, 300, 2},
   };
   for (Product p : products) {
     p.weights = weights();
@@ -197,7 +199,10 @@ TEST_P(Matmul, RowsMayBeStoredInPiecesAndFromOtherTypes) {
   for (std::int64_t i = 0; i < k; ++i) {
     by_hand += x.at(i) * f16_to_float(halves[static_cast<std::size_t>(i)]);
   }
-  EXPECT_NEAR(outs[1].at(19), by_hand, weights() == Quantization::kInt8 ? 0.08F : 0.02F);
+  EXPECT_NEAR(outs[1].at(19), by_hand,
+              weights() == Quantization::kNone   ? 0.02F
+              : weights() == Quantization::kInt8 ? 0.08F
+                                                 : 0.5F);
 }
 
 TEST_P(Matmul, EmbedReturnsTheRowsThatWereStored) {
@@ -216,7 +221,9 @@ TEST_P(Matmul, EmbedReturnsTheRowsThatWereStored) {
       largest = std::max(largest, std::abs(w.at(ids[r] * k + i)));
     }
     // Half a step of the integers, and a rounding.
-    const float step = weights() == Quantization::kInt8 ? largest / 253.9F : 0.0F;
+    const float step = weights() == Quantization::kInt8   ? largest / 253.9F
+                       : weights() == Quantization::kInt4 ? largest / 13.9F
+                                                          : 0.0F;
     for (std::int64_t i = 0; i < k; ++i) {
       ASSERT_NEAR(out.at(static_cast<std::int64_t>(r) * k + i), w.at(ids[r] * k + i), step);
     }
@@ -234,7 +241,7 @@ TEST_P(Matmul, EmbedReturnsTheRowsThatWereStored) {
 
 // Rows 0 to 4 hold nothing but zeros, values too small for a scale, an infinity, something that is
 // no number, and an outlier; slices without them are as good as ever.
-TEST_P(Int8Matmul, RowsWithoutAScaleFollowTheReference) {
+TEST_P(QuantizedMatmul, RowsWithoutAScaleFollowTheReference) {
   const std::int64_t k = 70;
   Tensor x = random_tensor(6, k, dtype(), 61);
   for (std::int64_t i = 0; i < k; ++i) x.set(i, 0.0F);

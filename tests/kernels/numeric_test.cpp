@@ -43,6 +43,24 @@ TEST(Numeric, Float16CoversZeroDenormalsAndInfinity) {
   EXPECT_TRUE(std::isnan(f16_to_float(0x7E01)));
 }
 
+TEST(Numeric, Float16RoundsToNearestEven) {
+  EXPECT_EQ(float_to_f16(1.0F), 0x3C00);
+  EXPECT_EQ(float_to_f16(1.0F + 0x1p-11F), 0x3C00);      // a tie, down to even
+  EXPECT_EQ(float_to_f16(1.0F + 3 * 0x1p-11F), 0x3C02);  // a tie, up to even
+  EXPECT_EQ(float_to_f16(1.0F + 0x1.004p-11F), 0x3C01);
+  EXPECT_EQ(float_to_f16(65519.0F), 0x7BFF);
+  EXPECT_EQ(float_to_f16(65520.0F), 0x7C00);   // rounds to infinity
+  EXPECT_EQ(float_to_f16(-0x1p-25F), 0x8000);  // a tie, down to even
+  EXPECT_EQ(float_to_f16(-0x1.8p-24F), 0x8002);
+  EXPECT_TRUE(std::isnan(f16_to_float(float_to_f16(std::bit_cast<float>(0x7F800001U)))));
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const float value = f16_to_float(static_cast<std::uint16_t>(bits));
+    if (!std::isnan(value)) {
+      ASSERT_EQ(float_to_f16(value), bits);
+    }
+  }
+}
+
 TEST(Numeric, ExpIsWithinAboutOneUnitInTheLastPlace) {
   double worst = 0.0;
   for (int i = -235'000; i < 237'000; ++i) {

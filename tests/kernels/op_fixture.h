@@ -35,7 +35,7 @@ class Tensor {
     if (dtype_ == DType::kFloat32) {
       view().f32()[index] = value;
     } else {
-      view().u16()[index] = float_to_bf16(value);
+      view().u16()[index] = dtype_ == DType::kBFloat16 ? float_to_bf16(value) : float_to_f16(value);
     }
   }
   float* f32() { return view().f32(); }
@@ -123,10 +123,18 @@ inline std::vector<Backend> int8_backends() {
   return backends;
 }
 
+inline std::vector<Backend> int4_backends() {
+  std::vector<Backend> backends = all_backends();
+  for (Backend& backend : backends) backend.weights = Quantization::kInt4;
+  return backends;
+}
+
 inline std::string backend_name(const ::testing::TestParamInfo<Backend>& info) {
   return info.param.isa + "_" + std::string(dtype_name(info.param.dtype)) + "_" +
          std::to_string(info.param.threads) + "threads" +
-         (info.param.weights == Quantization::kInt8 ? "_int8" : "");
+         (info.param.weights == Quantization::kInt8   ? "_int8"
+          : info.param.weights == Quantization::kInt4 ? "_int4"
+                                                      : "");
 }
 
 /// A fast backend beside the reference.

@@ -1,6 +1,6 @@
 #!/bin/bash
 # The same bytes for every split over stages, shards and replicas, micro-batch count, block size, chunk size, batch limit,
-# thread count, instruction set and order of arrival, in both types and with int8 weights and cache; and from the reference backend, up to the ids that
+# thread count, instruction set and order of arrival, in both types with int8 weights and cache, and with int4 weights; and from the reference backend, up to the ids that
 # name the numeric class. By hand also with another model and other requests, where the reference backend is left out:
 #   MODEL=SmolLM2.gguf REQUESTS=configs/example_requests.jsonl LAYERS=10,10,10,0 KV=600MiB LITTLE=400MiB TIMEOUT=300 \
 #     tests/system/equality.sh HEADRACE WORK_DIR
@@ -67,9 +67,14 @@ for name in int8-weights int8-cache; do
   cmp -s "$work/int8.jsonl" "$work/$name.jsonl" && fail "$name alone is the same as both"
 done
 
-for base in bfloat16 int8; do
+start int4 --quantization int4
+variant stages-and-shards 4 --threads 1 -pp 2 -tp 2 --max-num-batched-tokens 9
+cmp -s "$work/int8-weights.jsonl" "$work/int4.jsonl" && fail "int4 is int8"
+
+for base in bfloat16 int8 int4; do
   numbers=(--dtype bfloat16)
-  [ $base = bfloat16 ] || numbers=(--quantization int8 --kv-cache-dtype int8)
+  [ $base != int8 ] || numbers=(--quantization int8 --kv-cache-dtype int8)
+  [ $base != int4 ] || numbers=(--quantization int4)
   variant avx2 1 --isa avx2 --threads 1
   [ -z "${MODEL:-}" ] || continue
   check $base-reference 1 "${numbers[@]}" --backend reference

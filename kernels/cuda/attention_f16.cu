@@ -1,0 +1,8 @@
+// The float16 kernels of attention, apart from the others so that they compile beside them.
+#include "kernels/cuda/attention_kernels.h"
+
+namespace headrace {
+
+template void launch_tile_attention<Float16>(const AttentionLaunch& args, Stream stream);
+
+}  // namespace headrace

@@ -1,0 +1,122 @@
+#include "kernels/cuda/elementwise.h"
+
+#include "kernels/cuda/elementwise_kernel.h"
+
+namespace headrace {
+namespace {
+
+template <class T>
+struct EmbedOp {
+  float* out;
+  const T* table;
+  const std::int32_t* ids;
+  std::int64_t k;
+
+  template <int kCount>
+  HR_DEVICE void apply(std::int64_t row, std::int64_t column) const {
+    store_floats<kCount>(out + row * k + column,
+                         load_floats<kCount>(table + ids[row] * k + column));
+  }
+};
+
+template <class T>
+struct ConvertOp {
+  T* out;
+  const float* x;
+
+  template <int kCount>
+  HR_DEVICE void apply(std::int64_t /*row*/, std::int64_t i) const {
+    store_floats<kCount>(out + i, load_floats<kCount>(x + i));
+  }
+};
+
+struct ScaleOp {
+  float* inout;
+  float factor;
+
+  template <int kCount>
+  HR_DEVICE void apply(std::int64_t /*row*/, std::int64_t i) const {
+    Pack<float, kCount> values = load_floats<kCount>(inout + i);
+    for (float& value : values.items) value *= factor;
+    store_floats<kCount>(inout + i, values);
+  }
+};
+
+struct SoftCapOp {
+  float* inout;
+  float cap;
+
+  template <int kCount>
+  HR_DEVICE void apply(std::int64_t /*row*/, std::int64_t i) const {
+    Pack<float, kCount> values = load_floats<kCount>(inout + i);
+    for (float& value : values.items) value = soft_cap_f32(value, cap);
+    store_floats<kCount>(inout + i, values);
+  }
+};
+
+struct AddScaledOp {
+  float* inout;
+  const float* x;
+  float factor;
+
+  template <int kCount>
+  HR_DEVICE void apply(std::int64_t /*row*/, std::int64_t i) const {
+    Pack<float, kCount> values = load_floats<kCount>(inout + i);
+    const Pack<float, kCount> added = load_floats<kCount>(x + i);
+    for (int e = 0; e < kCount; ++e) {
+      const float scaled = added.items[e] * factor;
+      values.items[e] += scaled;
+    }
+    store_floats<kCount>(inout + i, values);
+  }
+};
+
+}  // namespace
+
+void launch_embed(const EmbedLaunch& args, Stream stream) {
+  const ElementwiseShape shape{args.rows, args.k, {args.out, args.table}};
+  switch (args.table_dtype) {
+    case DType::kFloat32:
+      return launch_elementwise(
+          EmbedOp<float>{args.out, static_cast<const float*>(args.table), args.ids, args.k}, shape,
+          stream);
+    case DType::kBFloat16:
+      return launch_elementwise(
+          EmbedOp<BFloat16>{args.out, static_cast<const BFloat16*>(args.table), args.ids, args.k},
+          shape, stream);
+    case DType::kFloat16:
+      return launch_elementwise(
+          EmbedOp<Float16>{args.out, static_cast<const Float16*>(args.table), args.ids, args.k},
+          shape, stream);
+  }
+}
+
+void launch_convert(const ConvertLaunch& args, Stream stream) {
+  const ElementwiseShape shape{1, args.count, {args.out, args.x}};
+  switch (args.out_dtype) {
+    case DType::kFloat32:
+      return launch_elementwise(ConvertOp<float>{static_cast<float*>(args.out), args.x}, shape,
+                                stream);
+    case DType::kBFloat16:
+      return launch_elementwise(ConvertOp<BFloat16>{static_cast<BFloat16*>(args.out), args.x},
+                                shape, stream);
+    case DType::kFloat16:
+      return launch_elementwise(ConvertOp<Float16>{static_cast<Float16*>(args.out), args.x}, shape,
+                                stream);
+  }
+}
+
+void launch_scale(const ScaleLaunch& args, Stream stream) {
+  launch_elementwise(ScaleOp{args.inout, args.factor}, {1, args.count, {args.inout}}, stream);
+}
+
+void launch_soft_cap(const ScaleLaunch& args, Stream stream) {
+  launch_elementwise(SoftCapOp{args.inout, args.factor}, {1, args.count, {args.inout}}, stream);
+}
+
+void launch_add_scaled(const AddScaledLaunch& args, Stream stream) {
+  launch_elementwise(AddScaledOp{args.inout, args.x, args.factor},
+                     {1, args.count, {args.inout, args.x}}, stream);
+}
+
+}  // namespace headrace

@@ -1,0 +1,33 @@
+// The GPU backend as the rest of the program sees it: nothing of CUDA is needed to include this.
+// kernels/cuda implements it, kernels/no_cuda.cpp where CUDA is not built in.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string_view>
+
+#include "kernels/ops.h"
+
+namespace headrace {
+
+struct CudaOptions {
+  DType compute_dtype = DType::kBFloat16;  // float16 as well
+  int device = 0;
+  // Sums walk the matrices' reduction trees slice by slice, so that answers do not depend on how
+  // matrices are cut over ranks. Otherwise each product is one sum over the whole of K.
+  bool deterministic = false;
+  // For sums of products under way, and as much again for attention and for cuBLASLt.
+  std::size_t workspace_bytes = std::size_t{64} << 20;
+};
+
+/// Operators whose tensors, weights of norms, biases and caches lie in the memory of one GPU; ids,
+/// sequences and statistics lie on the host. Work is queued on one stream, in order. A row's bits
+/// do not depend on the other rows, the block size or the cut of a prompt into chunks; they are not
+/// those of the CPU backend. Throws std::invalid_argument where CUDA is not built in,
+/// std::runtime_error where there is no such device or CUDA fails.
+std::unique_ptr<Ops> make_cuda_ops(const CudaOptions& options);
+
+/// The toolkit and architectures that are built in; empty for none.
+std::string_view cuda_build();
+
+}  // namespace headrace

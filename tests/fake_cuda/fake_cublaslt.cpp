@@ -1,0 +1,248 @@
+// cuBLASLt as far as the backend uses it: products by plain chains, row by row, so that what a row
+// gets depends on nothing else. Attributes that are not known here are refused, as are shapes that
+// do not fit each other and algorithms that were chosen for another product.
+#include <cublasLt.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "kernels/flush_denormals.h"
+#include "kernels/read_element.h"
+
+struct cublasLtContext {};
+
+namespace {
+
+using headrace::ConstTensorView;
+using headrace::DType;
+
+struct Layout {
+  cudaDataType type;
+  std::uint64_t rows;
+  std::uint64_t cols;
+  std::int64_t stride;
+};
+struct Description {
+  std::int32_t transpose_a;
+};
+struct Preference {
+  std::uint32_t alignment;
+};
+// What an algorithm was chosen for; the rest of the library's structure stays zero.
+struct Algorithm {
+  std::uint64_t rows;
+  std::uint64_t inner;
+  std::int64_t stride;
+};
+
+template <class Object, class Handle>
+Object& as(Handle handle) {
+  return *reinterpret_cast<Object*>(handle);
+}
+
+template <class Object>
+Object read(const void* bytes) {
+  Object object;
+  std::memcpy(&object, bytes, sizeof(object));
+  return object;
+}
+
+DType dtype_of(cudaDataType type) {
+  if (type == CUDA_R_32F) return DType::kFloat32;
+  return type == CUDA_R_16BF ? DType::kBFloat16 : DType::kFloat16;
+}
+
+// An element of the product as Ops states a chain.
+float chain(const std::vector<float>& a, const std::vector<float>& b, bool pairs) {
+  float sum = 0.0F;
+  const std::size_t count = a.size();
+  if (!pairs) {
+    for (std::size_t i = 0; i < count; ++i) sum = std::fma(a[i], b[i], sum);
+    return sum;
+  }
+  for (std::size_t i = 0; i < count; i += 2) {
+    const bool pair = i + 1 < count;
+    sum = std::fma(pair ? a[i + 1] : 0.0F, pair ? b[i + 1] : 0.0F, sum);
+    sum = std::fma(a[i], b[i], sum);
+  }
+  return sum;
+}
+
+std::vector<float> column(const void* data, const Layout& layout, std::uint64_t index) {
+  const ConstTensorView view(static_cast<const std::byte*>(data), 1, 0, dtype_of(layout.type));
+  std::vector<float> values;
+  for (std::uint64_t i = 0; i < layout.rows; ++i) {
+    values.push_back(headrace::read_element(
+        view, static_cast<std::int64_t>(index) * layout.stride + static_cast<std::int64_t>(i)));
+  }
+  return values;
+}
+
+bool shapes_fit(const Layout& a, const Layout& b, const Layout& c) {
+  return a.rows == b.rows && a.cols == c.rows && b.cols == c.cols && a.type == b.type &&
+         c.type == CUDA_R_32F && a.stride >= static_cast<std::int64_t>(a.rows) &&
+         b.stride >= static_cast<std::int64_t>(b.rows) &&
+         c.stride >= static_cast<std::int64_t>(c.rows);
+}
+
+}  // namespace
+
+const char* cublasLtGetStatusString(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_SUCCESS ? "success" : "refused by the fake cuBLASLt";
+}
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  *handle = new cublasLtContext;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  delete handle;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* description,
+                                        cublasComputeType_t compute, cudaDataType_t scale) {
+  if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  *description = reinterpret_cast<cublasLtMatmulDesc_t>(new Description{CUBLAS_OP_N});
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t description) {
+  delete &as<Description>(description);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
+                                              cublasLtMatmulDescAttributes_t attribute,
+                                              const void* value, std::size_t bytes) {
+  if (attribute != CUBLASLT_MATMUL_DESC_TRANSA || bytes != sizeof(std::int32_t)) {
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  as<Description>(description).transpose_a = read<std::int32_t>(value);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType type,
+                                          std::uint64_t rows, std::uint64_t cols,
+                                          std::int64_t stride) {
+  *layout = reinterpret_cast<cublasLtMatrixLayout_t>(new Layout{type, rows, cols, stride});
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  delete &as<Layout>(layout);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                cublasLtMatrixLayoutAttribute_t attribute,
+                                                const void* value, std::size_t bytes) {
+  if (attribute != CUBLASLT_MATRIX_LAYOUT_COLS || bytes != sizeof(std::uint64_t)) {
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  as<Layout>(layout).cols = read<std::uint64_t>(value);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
+  *preference = reinterpret_cast<cublasLtMatmulPreference_t>(new Preference{256});
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  delete &as<Preference>(preference);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute,
+                                                    const void* value, std::size_t bytes) {
+  switch (attribute) {
+    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
+      return bytes == sizeof(std::uint64_t) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
+      return read<std::uint32_t>(value) == CUBLASLT_REDUCTION_SCHEME_NONE
+                 ? CUBLAS_STATUS_SUCCESS
+                 : CUBLAS_STATUS_NOT_SUPPORTED;
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES:
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES:
+      as<Preference>(preference).alignment = read<std::uint32_t>(value);
+      return CUBLAS_STATUS_SUCCESS;
+    default:
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+}
+
+// Two answers: one that splits the sum, which the backend has to pass over, and one that does not.
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
+    cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t /*description*/, cublasLtMatrixLayout_t a,
+    cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t /*d*/,
+    cublasLtMatmulPreference_t preference, int most, cublasLtMatmulHeuristicResult_t results[],
+    int* count) {
+  if (most < 2 || !shapes_fit(as<Layout>(a), as<Layout>(b), as<Layout>(c)) ||
+      as<Preference>(preference).alignment > 16) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  const Algorithm chosen{as<Layout>(a).cols, as<Layout>(a).rows, as<Layout>(a).stride};
+  for (std::uint64_t i = 0; i < 2; ++i) {
+    results[i] = {};
+    results[i].state = CUBLAS_STATUS_SUCCESS;
+    std::memcpy(results[i].algo.data, &chosen, sizeof(chosen));
+    results[i].algo.data[7] = i == 0 ? 4 : 1;  // pieces that K is split into
+  }
+  *count = 2;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* algorithm,
+                                                    cublasLtMatmulAlgoConfigAttributes_t attribute,
+                                                    void* value, std::size_t bytes,
+                                                    std::size_t* written) {
+  if (attribute != CUBLASLT_ALGO_CONFIG_SPLITK_NUM || bytes != sizeof(std::int32_t)) {
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  const auto split = static_cast<std::int32_t>(algorithm->data[7]);
+  std::memcpy(value, &split, sizeof(split));
+  *written = sizeof(split);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t description,
+                              const void* alpha, const void* a, cublasLtMatrixLayout_t a_layout,
+                              const void* b, cublasLtMatrixLayout_t b_layout, const void* beta,
+                              const void* c, cublasLtMatrixLayout_t c_layout, void* d,
+                              cublasLtMatrixLayout_t d_layout,
+                              const cublasLtMatmulAlgo_t* algorithm, void* /*workspace*/,
+                              std::size_t /*workspace_bytes*/, cudaStream_t stream) {
+  const Layout& weights = as<Layout>(a_layout);
+  const Layout& inputs = as<Layout>(b_layout);
+  const Layout& outputs = as<Layout>(d_layout);
+  const auto chosen = read<Algorithm>(algorithm->data);
+  if (stream == nullptr || c != d || c_layout != d_layout || read<float>(alpha) != 1.0F ||
+      as<Description>(description).transpose_a != CUBLAS_OP_T || algorithm->data[7] != 1 ||
+      !shapes_fit(weights, inputs, outputs) || chosen.rows != weights.cols ||
+      chosen.inner != weights.rows || chosen.stride != weights.stride) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  const headrace::FlushDenormals guard;
+  const bool accumulate = read<float>(beta) != 0.0F;
+  const bool pairs = weights.type != CUDA_R_32F;
+  auto* out = static_cast<float*>(d);
+  std::vector<std::vector<float>> columns;
+  for (std::uint64_t n = 0; n < weights.cols; ++n) columns.push_back(column(a, weights, n));
+  for (std::uint64_t m = 0; m < inputs.cols; ++m) {
+    const std::vector<float> row = column(b, inputs, m);
+    for (std::uint64_t n = 0; n < weights.cols; ++n) {
+      float& element =
+          out[static_cast<std::int64_t>(m) * outputs.stride + static_cast<std::int64_t>(n)];
+      const float sum = chain(row, columns[n], pairs);
+      element = accumulate ? element + sum : sum;
+    }
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
