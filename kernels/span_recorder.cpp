@@ -68,7 +68,7 @@ void SpanRecorder::enter(Phase phase) {
   stack_[++depth_] = {.phase = phase, .begin_ns = now};
 }
 
-void SpanRecorder::leave() {
+void SpanRecorder::leave() noexcept {
   if (depth_ == 0) throw std::logic_error("a phase of a trace was left that nobody entered");
   const Open open = stack_[depth_];
   if (recording_) {

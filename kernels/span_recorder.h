@@ -64,8 +64,9 @@ class SpanRecorder {
   void stop();
 
   void enter(Phase phase);
-  /// Ends the innermost phase.
-  void leave();
+  /// Ends the innermost phase. That there is one is the caller's business: without it the program
+  /// ends.
+  void leave() noexcept;
   /// The same, but the time counts for the phase around it and no span is kept.
   void withdraw();
 

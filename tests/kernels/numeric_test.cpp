@@ -55,7 +55,9 @@ TEST(Numeric, Float16RoundsToNearestEven) {
   EXPECT_TRUE(std::isnan(f16_to_float(float_to_f16(std::bit_cast<float>(0x7F800001U)))));
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
     const float value = f16_to_float(static_cast<std::uint16_t>(bits));
-    if (!std::isnan(value)) ASSERT_EQ(float_to_f16(value), bits);
+    if (!std::isnan(value)) {
+      ASSERT_EQ(float_to_f16(value), bits);
+    }
   }
 }
 

@@ -5,7 +5,7 @@
 . tests/system/common.sh
 RANDOM=${SEED:-5}
 runs=${RUNS:-8}
-limit_s=20  # of a job that a fault ends: the machine may be busy
+limit_s=$(time_limit 20)  # of a job that a fault ends: the machine may be busy
 
 code=0
 generate 2 "$work/undisturbed.jsonl" || code=$?
