@@ -109,9 +109,8 @@ class CudaOps final : public Ops {
   std::unique_ptr<Matrix> make_matrix(MatrixSpec spec) override {
     require_matrix(spec, dtype_);
     if (spec.quantization != Quantization::kNone) {
-      throw std::invalid_argument(
-          "weights in int8 are not offered on the GPU, only in the compute type " +
-          std::string(dtype_name(dtype_)));
+      throw std::invalid_argument("quantised weights are not offered on the GPU, only weights in " +
+                                  std::string(dtype_name(dtype_)));
     }
     if (!deterministic_) spec.tree = without_slices(spec.tree);
     auto matrix =
