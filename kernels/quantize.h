@@ -5,9 +5,12 @@
 // one. Forced inline for the reason that numeric.h gives.
 #pragma once
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <limits>
+#include <span>
 
 namespace headrace {
 
@@ -32,8 +35,15 @@ struct IntegerScale {
 [[gnu::always_inline]] inline IntegerScale int8_scale(float largest, bool finite) {
   return integer_scale(largest, finite, 127.0F);
 }
-[[gnu::always_inline]] inline IntegerScale int4_scale(float largest, bool finite) {
-  return integer_scale(largest, finite, 7.0F);
+
+/// The scale of a group of int4 weights: of several, and their negatives, the one with the smallest
+/// squared error. It may leave the largest weights outside of [-8, 7], where int4_of() ends.
+IntegerScale int4_scale(std::span<const float> values);
+
+/// The integer of value * inverse, 0 where that is no number.
+[[gnu::always_inline]] inline std::int32_t int4_of(float scaled) {
+  if (!(scaled > -1000.0F && scaled < 1000.0F)) return 0;
+  return std::clamp(static_cast<std::int32_t>(std::nearbyint(scaled)), -8, 7);
 }
 
 /// The same for a key or value in the cache: its scale is stored as a bfloat16, rounded up so that

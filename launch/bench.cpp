@@ -153,10 +153,21 @@ int run_kernel_bench(const Options& o) {
 
 }  // namespace
 
+// A job runs where nothing catches (generate.h).
 int run_bench(const std::vector<std::string>& args) {
-  const std::optional<Options> o = read_options(args);
-  if (!o) return kExitSuccess;
-  return o->kernels ? run_kernel_bench(*o) : run_model_bench(o->job);
+  std::optional<Options> o;
+  try {
+    o = read_options(args);
+    if (!o) return kExitSuccess;
+    if (o->kernels) return run_kernel_bench(*o);
+  } catch (const std::invalid_argument& mistake) {
+    std::cerr << "headrace: " << mistake.what() << '\n';
+    return kExitUsage;
+  } catch (const std::exception& failure) {
+    std::cerr << "headrace: " << failure.what() << '\n';
+    return kExitUnexpected;
+  }
+  return run_model_bench(o->job);
 }
 
 }  // namespace headrace

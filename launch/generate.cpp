@@ -336,8 +336,7 @@ std::unique_ptr<Environment> start_mpi() {
   return std::make_unique<Environment>();
 }
 
-// noexcept: an exception that leaves this function must reach the guard before any destructor runs.
-int generate(Environment& environment, const std::vector<std::string>& args) noexcept {
+int generate(Environment& environment, const std::vector<std::string>& args) {
   install_guard(fmt::format("rank {} ({})", environment.rank(), environment.host()));
   Prepared prepared;
   try {

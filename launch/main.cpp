@@ -40,7 +40,7 @@ constexpr std::array kCommands = {
     Command{"compare", "compare two outputs: missing ids, first differing token, log-probs, speed",
             run_compare},
     Command{"bench", "measure a model's operators, or where the time of a short job goes",
-            run_bench},
+            run_bench, Errors::kTerminate},
 };
 
 std::string usage() {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "kernels/op_checks.h"
 #include "kernels/quantize.h"
@@ -28,15 +29,20 @@ std::uint32_t mask_of(Quantization quantization) {
   return quantization == Quantization::kInt4 ? 0xFU : 0xFFU;
 }
 
-IntegerScale scale_of(const float* values, std::int64_t count, Quantization quantization) {
+IntegerScale scale_of(std::span<const float> values, Quantization quantization) {
+  if (quantization == Quantization::kInt4) return int4_scale(values);
   float largest = 0.0F;
   bool finite = true;
-  for (std::int64_t i = 0; i < count; ++i) {
-    finite = finite && std::isfinite(values[i]);
-    largest = std::max(largest, std::fabs(values[i]));
+  for (const float x : values) {
+    finite = finite && std::isfinite(x);
+    largest = std::max(largest, std::fabs(x));
   }
-  return quantization == Quantization::kInt4 ? int4_scale(largest, finite)
-                                             : int8_scale(largest, finite);
+  return int8_scale(largest, finite);
+}
+
+std::int32_t integer_of(float scaled, Quantization quantization) {
+  if (quantization == Quantization::kInt4) return int4_of(scaled);
+  return std::isfinite(scaled) ? static_cast<std::int32_t>(std::nearbyint(scaled)) : 0;
 }
 
 }  // namespace
@@ -82,14 +88,13 @@ void IntegerMatrix::set_rows(std::int64_t first_row, ConstTensorView rows) {
 void IntegerMatrix::set_unit(std::int64_t row, std::size_t unit, const float* values) {
   const Unit& at = units_[unit];
   const int group = group_of(quantization_);
-  const IntegerScale scale = scale_of(values, at.num_elements, quantization_);
+  const auto count = static_cast<std::size_t>(at.num_elements);
+  const IntegerScale scale = scale_of({values, count}, quantization_);
   std::uint32_t* out = column(row) + at.first_step * kPanelColumns;
   for (std::int32_t i = 0; i < at.num_elements; i += group, out += kPanelColumns) {
     std::uint32_t dword = offsets_of(quantization_);
     for (std::int32_t j = 0; j < std::min(group, at.num_elements - i); ++j) {
-      const float scaled = values[i + j] * scale.inverse;
-      const auto integer =
-          std::isfinite(scaled) ? static_cast<std::int32_t>(std::nearbyint(scaled)) : 0;
+      const std::int32_t integer = integer_of(values[i + j] * scale.inverse, quantization_);
       dword ^= (static_cast<std::uint32_t>(integer) & mask_of(quantization_))
                << shift_of(quantization_, j);
     }

