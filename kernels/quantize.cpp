@@ -4,7 +4,7 @@ namespace headrace {
 namespace {
 
 // What the largest magnitude of a group may become. Beyond 7 the largest weights are cut off so
-// that the many small ones have finer steps; with SmolLM2 four candidates do as well as ten.
+// that the many small ones have finer steps.
 constexpr float kLargestIntegers[] = {7.0F, 8.0F, 9.0F, 10.0F};
 
 float squared_error(std::span<const float> values, const IntegerScale& scale) {
@@ -18,15 +18,29 @@ float squared_error(std::span<const float> values, const IntegerScale& scale) {
   return error;
 }
 
-}  // namespace
-
-IntegerScale int4_scale(std::span<const float> values) {
+struct Magnitude {
   float largest = 0.0F;
   bool finite = true;
+};
+
+Magnitude magnitude_of(std::span<const float> values) {
+  Magnitude found;
   for (const float x : values) {
-    finite = finite && std::isfinite(x);
-    largest = std::max(largest, std::fabs(x));
+    found.finite = found.finite && std::isfinite(x);
+    found.largest = std::max(found.largest, std::fabs(x));
   }
+  return found;
+}
+
+}  // namespace
+
+IntegerScale int8_scale(std::span<const float> values) {
+  const auto [largest, finite] = magnitude_of(values);
+  return int8_scale(largest, finite);
+}
+
+IntegerScale int4_scale(std::span<const float> values) {
+  const auto [largest, finite] = magnitude_of(values);
   IntegerScale best = integer_scale(largest, finite, kLargestIntegers[0]);
   if (!(best.scale > 0.0F)) return best;
   float least = squared_error(values, best);

@@ -36,16 +36,6 @@ struct IntegerScale {
   return integer_scale(largest, finite, 127.0F);
 }
 
-/// The scale of a group of int4 weights: of several, and their negatives, the one with the smallest
-/// squared error. It may leave the largest weights outside of [-8, 7], where int4_of() ends.
-IntegerScale int4_scale(std::span<const float> values);
-
-/// The integer of value * inverse, 0 where that is no number.
-[[gnu::always_inline]] inline std::int32_t int4_of(float scaled) {
-  if (!(scaled > -1000.0F && scaled < 1000.0F)) return 0;
-  return std::clamp(static_cast<std::int32_t>(std::nearbyint(scaled)), -8, 7);
-}
-
 /// The same for a key or value in the cache: its scale is stored as a bfloat16, rounded up so that
 /// the largest magnitude stays within 127.
 [[gnu::always_inline]] inline IntegerScale int8_kv_scale(float largest, bool finite) {
@@ -54,6 +44,19 @@ IntegerScale int4_scale(std::span<const float> values);
   const std::uint32_t bits = (std::bit_cast<std::uint32_t>(exact.scale) + 0xFFFFU) & 0xFFFF0000U;
   const auto stored = std::bit_cast<float>(bits);
   return {1.0F / stored, stored};
+}
+
+/// The scale of a slice of int8 weights.
+IntegerScale int8_scale(std::span<const float> values);
+
+/// The scale of a group of int4 weights: of several, and their negatives, the one with the smallest
+/// squared error. It may leave the largest weights outside of [-8, 7], where int4_of() ends.
+IntegerScale int4_scale(std::span<const float> values);
+
+/// The integer of value * inverse, 0 where that is no number.
+[[gnu::always_inline]] inline std::int32_t int4_of(float scaled) {
+  if (!(scaled > -1000.0F && scaled < 1000.0F)) return 0;
+  return std::clamp(static_cast<std::int32_t>(std::nearbyint(scaled)), -8, 7);
 }
 
 }  // namespace headrace

@@ -30,14 +30,7 @@ std::uint32_t mask_of(Quantization quantization) {
 }
 
 IntegerScale scale_of(std::span<const float> values, Quantization quantization) {
-  if (quantization == Quantization::kInt4) return int4_scale(values);
-  float largest = 0.0F;
-  bool finite = true;
-  for (const float x : values) {
-    finite = finite && std::isfinite(x);
-    largest = std::max(largest, std::fabs(x));
-  }
-  return int8_scale(largest, finite);
+  return quantization == Quantization::kInt4 ? int4_scale(values) : int8_scale(values);
 }
 
 std::int32_t integer_of(float scaled, Quantization quantization) {

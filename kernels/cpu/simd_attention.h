@@ -264,6 +264,13 @@ float chunk_max(const float* row, int behind, int visible) {
   return L::max_lane(max);
 }
 
+// Zero in the lanes of keys that are not in [behind, visible); the first lane is key t.
+template <class L>
+typename L::V seen_lanes(typename L::V v, int t, int behind, int visible) {
+  v = L::select_first(lanes_at(t, visible), v, L::zero());
+  return t < behind ? L::select_first(lanes_at(t, behind), L::zero(), v) : v;
+}
+
 template <class L>
 void cap_scores(float* row, int visible, float soft_cap) {
   const auto cap = L::set1(soft_cap);
@@ -310,9 +317,23 @@ class AttentionRows {
       for (int r = 0; r < rows; ++r) {
         const int behind = seen_from(first + r / heads_) - begin;
         const int visible = fewest + r / heads_;
-        task.soft_max(begin, r, behind > 0 ? behind : 0, visible < kChunk ? visible : kChunk);
+        task.soft_max(r, behind > 0 ? behind : 0, visible < kChunk ? visible : kChunk);
       }
       task.add_values(begin, fewest, most, rows);
+    }
+  }
+
+  // sums [rows, kOperandStride] over their totals, in format F.
+  template <class F>
+  void store_result(const float* sums, const float* totals) const {
+    using L = typename F::Lanes;
+    const int dim = args_.shape.head_dim;
+    for (int r = 0; r < rows_; ++r) {
+      const auto inverse = L::set1(1.0F / totals[r]);
+      for (int d = 0; d < dim; d += 16) {
+        const auto sum = L::load(sums + r * kOperandStride + d);
+        F::store_elements(args_.out, element(r) + d, L::mul(sum, inverse), lanes_at(d, dim));
+      }
     }
   }
 
@@ -333,7 +354,7 @@ class AttentionTask : private AttentionRows {
   void run() {
     load_queries();
     walk(*this);
-    store_result();
+    store_result<F>(state_.sums, state_.total);
   }
 
  private:
@@ -376,7 +397,7 @@ class AttentionTask : private AttentionRows {
   }
 
   // Turns the scores of keys [behind, visible) of a chunk into operands; the others become zero.
-  void soft_max(int /*begin*/, int r, int behind, int visible) {
+  void soft_max(int r, int behind, int visible) {
     float* row = scores(r);
     if (args_.shape.soft_cap > 0.0F) cap_scores<L>(row, visible, args_.shape.soft_cap);
     const float found = chunk_max<L>(row, behind, visible);
@@ -386,8 +407,7 @@ class AttentionTask : private AttentionRows {
       auto weight = L::zero();
       if (t < visible) {
         const auto e = F::round(exp16<L>(L::sub(L::load(row + t), L::set1(new_max))));
-        weight = L::select_first(lanes_at(t, visible), e, weight);
-        if (t < behind) weight = L::select_first(lanes_at(t, behind), L::zero(), weight);
+        weight = seen_lanes<L>(e, t, behind, visible);
         sum = L::add(sum, weight);
       }
       F::store_operands(state_.weights + r * kOperandStride, t, weight);
@@ -458,17 +478,6 @@ class AttentionTask : private AttentionRows {
       found.runs[found.count++] = {state_.last_value, 1, state_.last_value};
     }
     return found;
-  }
-
-  void store_result() {
-    const int dim = args_.shape.head_dim;
-    for (int r = 0; r < rows_; ++r) {
-      const auto inverse = L::set1(1.0F / state_.total[r]);
-      for (int d = 0; d < dim; d += 16) {
-        const auto sum = L::load(state_.sums + r * kOperandStride + d);
-        F::store_elements(args_.out, element(r) + d, L::mul(sum, inverse), lanes_at(d, dim));
-      }
-    }
   }
 
   AttentionState state_;

@@ -152,7 +152,7 @@ class Int8AttentionTask : private AttentionRows {
   void run() {
     load_queries();
     walk(*this);
-    store_result();
+    store_result<F>(state_.sums, state_.total);
   }
 
  private:
@@ -200,7 +200,7 @@ class Int8AttentionTask : private AttentionRows {
 
   // Turns the scores of keys [behind, visible) of a chunk into quantised weights of its values; the
   // others become zero.
-  void soft_max(int /*begin*/, int r, int behind, int visible) {
+  void soft_max(int r, int behind, int visible) {
     float* row = state_.scores + r * kScoreStride;
     if (args_.shape.soft_cap > 0.0F) cap_scores<L>(row, visible, args_.shape.soft_cap);
     const float found = chunk_max<L>(row, behind, visible);
@@ -210,9 +210,9 @@ class Int8AttentionTask : private AttentionRows {
       auto weight = L::zero();
       if (t < visible) {
         auto p = exp16<L>(L::sub(L::load(row + t), L::set1(new_max)));
-        p = seen(p, t, behind, visible);
+        p = seen_lanes<L>(p, t, behind, visible);
         sum = L::add(sum, p);
-        weight = seen(L::mul(p, L::load(state_.value_scales + t)), t, behind, visible);
+        weight = seen_lanes<L>(L::mul(p, L::load(state_.value_scales + t)), t, behind, visible);
       }
       L::store(row + t, weight);
     }
@@ -248,23 +248,6 @@ class Int8AttentionTask : private AttentionRows {
     }
   }
 
-  void store_result() {
-    const int dim = args_.shape.head_dim;
-    for (int r = 0; r < rows_; ++r) {
-      const auto inverse = L::set1(1.0F / state_.total[r]);
-      for (int d = 0; d < dim; d += 16) {
-        const auto sum = L::load(state_.sums + r * kOperandStride + d);
-        F::store_elements(args_.out, element(r) + d, L::mul(sum, inverse), lanes_at(d, dim));
-      }
-    }
-  }
-
-  // Zero in the lanes of keys that are not in [behind, visible); the first lane is key t.
-  static typename L::V seen(typename L::V v, int t, int behind, int visible) {
-    v = L::select_first(lanes_at(t, visible), v, L::zero());
-    return t < behind ? L::select_first(lanes_at(t, behind), L::zero(), v) : v;
-  }
-
   static typename L::V load_scales(const std::uint16_t* p) { return L::load_bf16_first(p, 16); }
 
   Int8AttentionState state_;
@@ -278,14 +261,11 @@ void int8_attention(const AttentionArgs& args, const AttentionArgs* next) {
 
 template <class L>
 IntegerScale kv_scale_of(const float* values, int count) {
-  auto largest = L::zero();
-  auto probe = L::zero();
+  Magnitude16<L> magnitude;
   for (int d = 0; d < count; d += 16) {
-    const auto x = L::load_first(values + d, lanes_at(d, count));
-    largest = L::max(largest, L::max(x, L::negate(x)));
-    probe = L::fma(x, L::zero(), probe);
+    magnitude.add(L::load_first(values + d, lanes_at(d, count)));
   }
-  return int8_kv_scale(L::max_lane(largest), L::sum(probe) == 0.0F);
+  return int8_kv_scale(magnitude.largest(), magnitude.finite());
 }
 
 // Integers plus 128, filled up to whole registers with those of zeros.

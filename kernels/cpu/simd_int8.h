@@ -169,6 +169,20 @@ void integer_gemm(const GemmArgs& g) {
   gemm<Q, IntegerTile>(g);
 }
 
+// What a scale is made from.
+template <class L>
+struct Magnitude16 {
+  typename L::V magnitudes = L::zero();
+  typename L::V probe = L::zero();  // of zeros, unless something is not finite
+
+  [[gnu::always_inline]] void add(typename L::V values) {
+    magnitudes = L::max(magnitudes, L::max(values, L::negate(values)));
+    probe = L::fma(values, L::zero(), probe);
+  }
+  float largest() const { return L::max_lane(magnitudes); }
+  bool finite() const { return L::sum(probe) == 0.0F; }
+};
+
 // One group of one row: its elements [begin, end) of x.
 template <class F, class Q>
 struct Int8Group {
@@ -181,14 +195,9 @@ struct Int8Group {
   typename L::V read(std::int64_t i) const { return F::load_elements(x, i, lanes_at(i, end)); }
 
   IntegerScale scale() const {
-    auto largest = L::zero();
-    auto probe = L::zero();  // of zeros, unless something is not finite
-    for (std::int64_t i = begin; i < end; i += 16) {
-      const auto values = read(i);
-      largest = L::max(largest, L::max(values, L::negate(values)));
-      probe = L::fma(values, L::zero(), probe);
-    }
-    return int8_scale(L::max_lane(largest), L::sum(probe) == 0.0F);
+    Magnitude16<L> magnitude;
+    for (std::int64_t i = begin; i < end; i += 16) magnitude.add(read(i));
+    return int8_scale(magnitude.largest(), magnitude.finite());
   }
 
   // Stores the integers behind each other and gives what store_inputs() gives of them.
