@@ -46,14 +46,14 @@ for target in "${targets[@]}"; do
   for ((done = 0; done < count; done += batch, ++at)); do
     size=$((count - done < batch ? count - done : batch))
     start=$SECONDS status=0
-    timeout "$batch_limit_s" "$program" "$target" "$size" "$at" "$build" >"$build/batch.txt" 2>&1 || status=$?
+    timeout "$batch_limit_s" "$program" "$target" "$size" "$at" "$build" >"$build/$target.batch" 2>&1 || status=$?
     if [ $status != 0 ]; then
       kept=$build/findings/$target-$at
       cp "$build/$target.input" "$kept" 2>/dev/null || true
-      cat "$build/batch.txt" >&2
+      cat "$build/$target.batch" >&2
       echo "$target $at $size status $status, input kept as $kept" | tee -a "$log" >&2
       exit 1
     fi
-    echo "$target $at $size $(tail -n 1 "$build/batch.txt") in $((SECONDS - start)) s" | tee -a "$log"
+    echo "$target $at $size $(tail -n 1 "$build/$target.batch") in $((SECONDS - start)) s" | tee -a "$log"
   done
 done
