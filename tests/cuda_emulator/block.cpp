@@ -78,7 +78,12 @@ void Block::run(void* launch_start, void* launch_end) {
     host_.switch_to(*current->fiber);
     current = nullptr;
   }
-  for (CudaThread& thread : threads_) store_.give_back(std::move(thread.fiber));
+  for (CudaThread& thread : threads_) {
+    if (thread.state != CudaThread::State::kReturned) {
+      host_.release_for(*thread.fiber, launch_end_);
+    }
+    store_.give_back(std::move(thread.fiber));
+  }
   if (!error_.empty()) throw EmulatorError(error_);
 }
 

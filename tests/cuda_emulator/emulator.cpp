@@ -76,6 +76,7 @@ void run(const GridShape& shape, const std::function<void()>& body) {
   char start = 0;
   char end = 0;
   tell_release(&start);
+  const AcquireAtEnd order(&end);  // also after an error
   {
     const OwnBusiness own;
     for (const std::int64_t index : block_order(shape, random)) {
@@ -87,7 +88,6 @@ void run(const GridShape& shape, const std::function<void()>& body) {
       block.run(&start, &end);
     }
   }
-  tell_acquire(&end);
 }
 
 int thread_index() {

@@ -39,6 +39,10 @@ class Fiber {
   /// From this fiber, which is running, to `next`. Returns when somebody switches back.
   void switch_to(Fiber& next);
 
+  /// From this fiber, which is running: tells the thread sanitizer that what the other one did,
+  /// which never runs again, comes before what follows a tell_acquire(object).
+  void release_for(Fiber& abandoned, void* object);
+
   /// Takes the stack for another fiber; this one never runs again.
   std::unique_ptr<FiberStack> take_stack() { return std::move(stack_); }
 
