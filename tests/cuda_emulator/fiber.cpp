@@ -108,11 +108,12 @@ void Fiber::switch_to(Fiber& next) {
 #endif
 }
 
-void Fiber::release_for([[maybe_unused]] Fiber& abandoned, [[maybe_unused]] void* object) {
+void Fiber::release_for([[maybe_unused]] Fiber& abandoned, [[maybe_unused]] Release release) {
 #if defined(HEADRACE_EMULATE_TSAN)
   // Only the sanitizer's records change places, not the stacks.
   __tsan_switch_to_fiber(abandoned.record_, kWithoutOrder);
-  __tsan_release(object);
+  if (release.in_emulator) OwnBusiness::end();
+  __tsan_release(release.object);
   __tsan_switch_to_fiber(record_, kWithoutOrder);
 #endif
 }
