@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <stdexcept>
 #include <string>
 
@@ -24,8 +26,10 @@ std::int64_t steady_ns() {
 }
 
 // From leave(), which may run in a destructor, what is thrown here ends the process with its text.
+constexpr const char* kNotEntered = "a phase of a trace was left that nobody entered";
+
 void require_entered(std::size_t depth) {
-  if (depth == 0) throw std::logic_error("a phase of a trace was left that nobody entered");
+  if (depth == 0) throw std::logic_error(kNotEntered);
 }
 
 }  // namespace
@@ -74,7 +78,10 @@ void SpanRecorder::enter(Phase phase) {
 }
 
 void SpanRecorder::leave() noexcept {
-  require_entered(depth_);
+  if (depth_ == 0) {
+    std::fputs(kNotEntered, stderr);
+    std::abort();
+  }
   const Open open = stack_[depth_];
   if (recording_) {
     const std::int64_t now = steady_ns();
