@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <stdexcept>
 #include <string>
 
@@ -26,10 +24,8 @@ std::int64_t steady_ns() {
 }
 
 // From leave(), which may run in a destructor, what is thrown here ends the process with its text.
-constexpr const char* kNotEntered = "a phase of a trace was left that nobody entered";
-
 void require_entered(std::size_t depth) {
-  if (depth == 0) throw std::logic_error(kNotEntered);
+  if (depth == 0) throw std::logic_error("a phase of a trace was left that nobody entered");
 }
 
 }  // namespace
@@ -77,11 +73,8 @@ void SpanRecorder::enter(Phase phase) {
   stack_[++depth_] = {.phase = phase, .begin_ns = now};
 }
 
-void SpanRecorder::leave() noexcept {
-  if (depth_ == 0) {
-    std::fputs(kNotEntered, stderr);
-    std::abort();
-  }
+void SpanRecorder::leave() noexcept {  // NOLINT(bugprone-exception-escape): as said above
+  require_entered(depth_);
   const Open open = stack_[depth_];
   if (recording_) {
     const std::int64_t now = steady_ns();
