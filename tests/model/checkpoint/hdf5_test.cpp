@@ -17,6 +17,7 @@
 #include "model/checkpoint/partial_file.h"
 #include "model/checkpoint/safetensors_file.h"
 #include "model/tokenizer/tokenizer.h"
+#include "tests/model/checkpoint/forwarding_checkpoint.h"
 #include "tests/model/checkpoint/model_files.h"
 
 namespace headrace {
@@ -250,29 +251,17 @@ TEST(Hdf5, EveryValueOf16BitsKeepsItsBits) {
 }
 
 /// A model whose n-th read ends the process as a kill does.
-class DyingCheckpoint : public Checkpoint {
+class DyingCheckpoint : public ForwardingCheckpoint {
  public:
   DyingCheckpoint(std::unique_ptr<Checkpoint> model, int reads)
-      : model_(std::move(model)), reads_(reads) {}
-  const ModelConfig& config() const override { return model_->config(); }
-  const std::vector<TensorInfo>& tensors() const override { return model_->tensors(); }
-  bool has(std::string_view name) const override { return model_->has(name); }
-  DType preferred_dtype() const override { return model_->preferred_dtype(); }
+      : ForwardingCheckpoint(std::move(model)), reads_(reads) {}
+
   void read_block(std::string_view name, const TensorBlock& block, float* out) override {
     if (reads_-- == 0) _exit(9);
-    model_->read_block(name, block, out);
+    ForwardingCheckpoint::read_block(name, block, out);
   }
-  std::uint64_t bytes_to_read(std::string_view name, const TensorBlock& block) const override {
-    return model_->bytes_to_read(name, block);
-  }
-  std::string fingerprint() const override { return model_->fingerprint(); }
-  std::string format() const override { return model_->format(); }
-  std::vector<std::string> damaged_tensors() override { return model_->damaged_tensors(); }
-  std::vector<ModelFile> companion_files() const override { return model_->companion_files(); }
-  std::string generation_config() const override { return model_->generation_config(); }
 
  private:
-  std::unique_ptr<Checkpoint> model_;
   int reads_;
 };
 
@@ -301,6 +290,37 @@ TEST(Hdf5, KilledConversionLeavesNothingThatLoads) {
   EXPECT_GT(killed, 5);
   EXPECT_FALSE(fs::exists(path.string() + ".partial")) << "the run that came through took it over";
   EXPECT_TRUE(Checkpoint::open(path)->damaged_tensors().empty());
+}
+
+// The way back, too: until all is there, nothing has the directory's name, and what has another one
+// is no model.
+TEST(Hdf5, KilledConversionToADirectoryLeavesNothingThatLoads) {
+  const TempDirectory directory;
+  const fs::path source = directory.path() / "source";
+  fs::create_directories(source);
+  write_hugging_face(source, kTiny);
+  const fs::path path = directory.path() / "back";
+  int killed = 0;
+  for (int reads = 0;; reads += 3) {
+    const pid_t child = fork();
+    if (child == 0) {
+      DyingCheckpoint dying(Checkpoint::open(source), reads);
+      convert_to_hugging_face(dying, path, {});
+      _exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 0) break;
+    ASSERT_EQ(WEXITSTATUS(status), 9);
+    ++killed;
+    EXPECT_FALSE(fs::exists(path));
+    ASSERT_TRUE(fs::exists(path.string() + ".partial"));
+    EXPECT_THROW(Checkpoint::open(path.string() + ".partial"), std::invalid_argument);
+  }
+  EXPECT_GT(killed, 5);
+  EXPECT_FALSE(fs::exists(path.string() + ".partial")) << "the run that came through took it over";
+  EXPECT_EQ(Checkpoint::open(path)->tensors().size(), Checkpoint::open(source)->tensors().size());
 }
 
 TEST(Hdf5, TwoProgramsDoNotWriteTheSameFile) {
