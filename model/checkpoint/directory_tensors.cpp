@@ -1,5 +1,6 @@
 #include "model/checkpoint/directory_tensors.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -31,7 +32,11 @@ class Collector {
     }
   }
 
-  std::vector<DirectoryTensor> take() { return std::move(tensors_); }
+  std::vector<DirectoryTensor> take() {
+    std::sort(tensors_.begin(), tensors_.end(),
+              [](const DirectoryTensor& a, const DirectoryTensor& b) { return a.name < b.name; });
+    return std::move(tensors_);
+  }
 
  private:
   // A tensor a head.

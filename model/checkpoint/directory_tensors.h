@@ -28,8 +28,8 @@ struct DirectoryTensor {
   std::vector<DirectoryPart> parts;
 };
 
-/// All of them, layer by layer, in types that keep every value of the model; quantised values have
-/// the type that --dtype auto computes with.
+/// All of them, in order of name as transformers writes them, in types that keep every value of the
+/// model; quantised values have the type that --dtype auto computes with.
 std::vector<DirectoryTensor> directory_tensors(const Checkpoint& model, const Family& family);
 
 }  // namespace headrace

@@ -84,8 +84,8 @@ void add_gemma_traits(const ModelConfig& model, nlohmann::ordered_json& config) 
     return value > 0.0F ? json_number(value) : nlohmann::ordered_json(nullptr);
   };
   const float scale = attention_scale(model);
-  // A whole number in every model there is.
-  config["query_pre_attn_scalar"] = std::round(1.0F / (scale * scale) * 1024.0F) / 1024.0F;
+  // A whole number in every model, as transformers insists.
+  config["query_pre_attn_scalar"] = std::lround(1.0F / (scale * scale));
   config["attention_bias"] = model.qkv_bias;
   config["attn_logit_softcapping"] = cap(model.attention_soft_cap);
   config["final_logit_softcapping"] = cap(model.logit_soft_cap);

@@ -185,8 +185,34 @@ TEST(Hdf5, TensorsThatTheConfigurationIsMadeFromAreKept) {
   convert(directory.path() / "tiny.h5", directory.path() / "again.h5");
   const auto again = Checkpoint::open(directory.path() / "again.h5");
   EXPECT_EQ(again->config().rope.frequency_divisors, (std::vector<float>{1.0F, 8.0F}));
-  EXPECT_THROW(convert_to_hugging_face(*again, directory.path() / "back", {}),
-               std::invalid_argument);
+  // config.json has no such divisors, but a scaling that comes to the same.
+  convert_to_hugging_face(*again, directory.path() / "back", {});
+  const auto back = Checkpoint::open(directory.path() / "back");
+  EXPECT_EQ(back->config().rope.long_divisors, (std::vector<float>{1.0F, 8.0F}));
+  EXPECT_EQ(back->config().rope.short_divisors, (std::vector<float>{1.0F, 8.0F}));
+  EXPECT_EQ(back->config().rope.attention_factor, 1.0);
+}
+
+TEST(Hdf5, WhatNoConfigJsonCanSayIsNotWritten) {
+  const TempDirectory directory;
+  TinyLlama plain = kTiny;
+  plain.attention_bias = false;
+  GgufWriter writer = tiny_gguf(plain);
+  // Biases of one product alone.
+  for (int layer = 0; layer < kTiny.num_layers; ++layer) {
+    writer.add(make_tensor("blk." + std::to_string(layer) + ".attn_output.bias", "F32",
+                           {kTiny.hidden_size},
+                           std::vector<float>(static_cast<std::size_t>(kTiny.hidden_size), 1.0F)));
+  }
+  write_file(directory.path() / "tiny.gguf", writer.bytes());
+  const auto model = Checkpoint::open(directory.path() / "tiny.gguf");
+  try {
+    convert_to_hugging_face(*model, directory.path() / "back", {});
+    FAIL() << "accepted";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_NE(std::string(error.what()).find("cannot say"), std::string::npos) << error.what();
+  }
+  EXPECT_FALSE(fs::exists(directory.path() / "back"));
   EXPECT_FALSE(fs::exists(directory.path() / "back.partial"));
 }
 
