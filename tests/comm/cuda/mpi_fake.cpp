@@ -1,12 +1,14 @@
 // What stands before MPI in these tests. It says that it takes memory of a device, which is true of
-// the fake one; and it tells the thread sanitizer which memory MPI reads and writes, and that this
-// goes on until the request is complete.
+// the fake one. It ends the program where memory is given to MPI that an unfinished request already
+// has. And it tells the thread sanitizer which memory MPI reads and writes, and that this goes on
+// until the request is complete.
 #include <mpi.h>
 #if defined(OPEN_MPI)
 #include <mpi-ext.h>
 #endif
 
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 
@@ -18,6 +20,7 @@ struct Access {
   std::byte* data = nullptr;
   std::size_t bytes = 0;
   bool writes = false;
+  int peer = 0;
 };
 
 std::map<MPI_Request, Access>& accesses() {
@@ -33,6 +36,29 @@ void tell(const Access& access) {
   }
 }
 
+// Sending to several ranks from one place is fine; all else is not.
+void require_free(const Access& access) {
+  for (const auto& [request, other] : accesses()) {
+    const bool apart =
+        access.data + access.bytes <= other.data || other.data + other.bytes <= access.data;
+    if (apart || (!access.writes && !other.writes && access.peer != other.peer)) continue;
+    std::fprintf(stderr, "fake MPI: memory of an unfinished request is given to another\n");
+    std::abort();
+  }
+}
+
+void begin(const Access& access, MPI_Request request) {
+  tell(access);
+  accesses()[request] = access;
+}
+
+void end(MPI_Request request) {
+  const auto found = accesses().find(request);
+  if (found == accesses().end()) return;
+  tell(found->second);
+  accesses().erase(found);
+}
+
 }  // namespace
 
 extern "C" {
@@ -43,31 +69,36 @@ int MPIX_Query_cuda_support() {
 
 int MPI_Isend(const void* data, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm,
               MPI_Request* request) {
+  if (type != MPI_BYTE) return PMPI_Isend(data, count, type, peer, tag, comm, request);
   const Access access{static_cast<std::byte*>(const_cast<void*>(data)),
-                      type == MPI_BYTE ? static_cast<std::size_t>(count) : 0, false};
-  tell(access);
+                      static_cast<std::size_t>(count), false, peer};
+  require_free(access);
   const int result = PMPI_Isend(data, count, type, peer, tag, comm, request);
-  accesses()[*request] = access;
+  begin(access, *request);
   return result;
 }
 
 int MPI_Irecv(void* data, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm,
               MPI_Request* request) {
-  const Access access{static_cast<std::byte*>(data),
-                      type == MPI_BYTE ? static_cast<std::size_t>(count) : 0, true};
-  tell(access);
+  if (type != MPI_BYTE) return PMPI_Irecv(data, count, type, peer, tag, comm, request);
+  const Access access{static_cast<std::byte*>(data), static_cast<std::size_t>(count), true, peer};
+  require_free(access);
   const int result = PMPI_Irecv(data, count, type, peer, tag, comm, request);
-  accesses()[*request] = access;
+  begin(access, *request);
   return result;
 }
 
 int MPI_Test(MPI_Request* request, int* done, MPI_Status* status) {
   const MPI_Request before = *request;
   const int result = PMPI_Test(request, done, status);
-  const auto found = accesses().find(before);
-  if (*done == 0 || before == MPI_REQUEST_NULL || found == accesses().end()) return result;
-  tell(found->second);
-  accesses().erase(found);
+  if (*done != 0) end(before);
+  return result;
+}
+
+int MPI_Wait(MPI_Request* request, MPI_Status* status) {
+  const MPI_Request before = *request;
+  const int result = PMPI_Wait(request, status);
+  end(before);
   return result;
 }
 
