@@ -85,14 +85,15 @@ struct TransportOptions {
   TransportKind kind = TransportKind::kMpiStaged;
   Stream compute = nullptr;  // of the device that the calling thread has selected
   // Ranks of the communicator.
-  std::optional<int> upstream;
-  std::optional<int> downstream;
-  std::vector<int> group;  // the tensor group in ascending order, this rank included; may be empty
-  ChannelShape hidden;     // of messages from stage to stage
-  std::size_t exchange_bytes = 0;   // the most that a rank gives in a round
-  double stall_timeout_s = 0.0;     // 0: wait for ever
-  std::vector<std::string> names;   // by rank, for messages: "rank 3 (stage 1, host a)"
-  std::function<void()> poll = {};  // lets other transfers advance meanwhile; may be empty
+  std::optional<int> upstream = {};
+  std::optional<int> downstream = {};
+  std::vector<int> group =
+      {};  // the tensor group in ascending order, this rank included; may be empty
+  ChannelShape hidden = {};             // of messages from stage to stage
+  std::size_t exchange_bytes = 0;       // the most that a rank gives in a round
+  double stall_timeout_s = 0.0;         // 0: wait for ever
+  std::vector<std::string> names = {};  // by rank, for messages: "rank 3 (stage 1, host a)"
+  std::function<void()> poll = {};      // lets other transfers advance meanwhile; may be empty
 };
 
 /// One rank's transfers. Only the thread that made it may call it.

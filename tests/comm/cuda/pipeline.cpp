@@ -98,14 +98,9 @@ class Rank {
   TransportOptions options() {
     TransportOptions options{.kind = job_.kind,
                              .compute = compute_.get(),
-                             .upstream = {},
-                             .downstream = {},
-                             .group = {},
                              .hidden = {.max_bytes = kMostBytes, .num_buffers = 2},
                              .exchange_bytes = 2 * kMostBytes,
-                             .stall_timeout_s = job_.stall_timeout_s,
-                             .names = {},
-                             .poll = {}};
+                             .stall_timeout_s = job_.stall_timeout_s};
     if (!is_first()) options.upstream = upstream();
     if (!is_last()) options.downstream = downstream();
     for (int r = 0; r < job_.group_size; ++r) {
