@@ -87,8 +87,8 @@ struct TransportOptions {
   // Ranks of the communicator.
   std::optional<int> upstream = {};
   std::optional<int> downstream = {};
-  std::vector<int> group =
-      {};  // the tensor group in ascending order, this rank included; may be empty
+  // The tensor group in ascending order, this rank included; may be empty.
+  std::vector<int> group = {};
   ChannelShape hidden = {};             // of messages from stage to stage
   std::size_t exchange_bytes = 0;       // the most that a rank gives in a round
   double stall_timeout_s = 0.0;         // 0: wait for ever

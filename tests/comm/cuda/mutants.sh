@@ -26,7 +26,9 @@ sign_of() {
 run_mutant() {
   local name=$1 how=$2 file=$4 work object others=() kind group ranks
   read -r kind group ranks <<<"$3"
-  work=$(mktemp -d "$folder/mutant.XXXXXX")
+  work=$folder/mutant.$total  # the same in every run, for the compiler's cache
+  rm -rf "$work"
+  mkdir "$work"
   mutate "$root/comm/cuda/$file" "$5" "$6" "$work/$file"
   object=$(basename "$file" .cpp).o
   compile "$work/$file" "$work/$object" instrumented
