@@ -35,6 +35,28 @@ if(NOT HEADRACE_CUDA STREQUAL OFF)
   endif()
 endif()
 
+# NCCL, which has no package file of its own: between the toolkit's files, or the system's.
+set(HEADRACE_NCCL_FOUND FALSE)
+set(HEADRACE_NCCL_TEXT "off")
+if(HEADRACE_CUDA_FOUND)
+  find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} $ENV{NCCL_HOME}/include)
+  find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR} ${CUDAToolkit_LIBRARY_ROOT}/lib
+                                       $ENV{NCCL_HOME}/lib)
+  set(HEADRACE_NCCL_TEXT "not found")
+  if(NCCL_INCLUDE_DIR AND NCCL_LIBRARY)
+    file(STRINGS ${NCCL_INCLUDE_DIR}/nccl.h lines REGEX "^#define NCCL_(MAJOR|MINOR|PATCH) [0-9]+")
+    list(TRANSFORM lines REPLACE "^#define NCCL_[A-Z]+ ([0-9]+).*" "\\1")
+    list(JOIN lines "." NCCL_VERSION)
+    # 2.26: the launch order of several communicators is that of the calls.
+    if(NCCL_VERSION VERSION_GREATER_EQUAL 2.26)
+      set(HEADRACE_NCCL_FOUND TRUE)
+      set(HEADRACE_NCCL_TEXT ${NCCL_VERSION})
+    else()
+      set(HEADRACE_NCCL_TEXT "${NCCL_VERSION}, too old (2.26 is needed)")
+    endif()
+  endif()
+endif()
+
 if(HEADRACE_CUDA_FOUND)
   # CMake 3.25 does not know nvcc's option for C++20.
   foreach(kind STANDARD EXTENSION)

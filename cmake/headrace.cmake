@@ -84,6 +84,6 @@ set(HEADRACE_MPI_ENVIRONMENT
 function(headrace_print_summary)
   message(STATUS "Headrace ${PROJECT_VERSION} (${CMAKE_BUILD_TYPE}): MPI ${MPI_CXX_VERSION}, "
                  "Boost ${Boost_VERSION_STRING}, "
-                 "HDF5 ${HDF5_VERSION}, PCRE2 ${PCRE2_VERSION}, CUDA ${HEADRACE_CUDA_TEXT}, "
+                 "HDF5 ${HDF5_VERSION}, PCRE2 ${PCRE2_VERSION}, CUDA ${HEADRACE_CUDA_TEXT}, NCCL ${HEADRACE_NCCL_TEXT}, "
                  "tests ${BUILD_TESTING}")
 endfunction()

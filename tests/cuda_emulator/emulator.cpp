@@ -1,9 +1,11 @@
 #include "tests/cuda_emulator/emulator.h"
 
 #include <algorithm>
+#include <atomic>
 #include <numeric>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/flush_denormals.h"
@@ -48,6 +50,31 @@ std::vector<std::int64_t> block_order(const GridShape& shape, std::minstd_rand& 
   return order;
 }
 
+// The number-th launch of a thread, under the schedule of the one that runs it.
+void run_as_launch(const GridShape& shape, const std::function<void()>& body, std::int64_t number) {
+  require_shape(shape);
+  // Kernels flush denormals (nvcc -ftz=true).
+  const FlushDenormals guard;
+  std::minstd_rand random(settings.seed * 2654435761U + static_cast<unsigned>(number));
+  char start = 0;
+  char end = 0;
+  tell_release(&start);
+  const AcquireAtEnd order(&end);  // also after an error
+  {
+    const OwnBusiness own;
+    for (const std::int64_t index : block_order(shape, random)) {
+      Block block(shape,
+                  {.x = static_cast<int>(index % shape.grid_x),
+                   .y = static_cast<int>(index / shape.grid_x),
+                   .seed = static_cast<std::uint32_t>(random())},
+                  settings.schedule, body, settings.store);
+      block.run(&start, &end);
+    }
+  }
+}
+
+std::atomic<Launcher> launcher = nullptr;
+
 }  // namespace
 
 ScopedSchedule::ScopedSchedule(Schedule schedule, unsigned seed)
@@ -67,26 +94,27 @@ std::int64_t num_launches() {
 
 void run(const GridShape& shape, const std::function<void()>& body) {
   if (shape.grid_x == 0 || shape.grid_y == 0) return;
-  require_shape(shape);
-  // Kernels flush denormals (nvcc -ftz=true).
-  const FlushDenormals guard;
   ++settings.num_launches;
-  std::minstd_rand random(settings.seed * 2654435761U +
-                          static_cast<unsigned>(settings.num_launches));
-  char start = 0;
-  char end = 0;
-  tell_release(&start);
-  const AcquireAtEnd order(&end);  // also after an error
-  {
-    const OwnBusiness own;
-    for (const std::int64_t index : block_order(shape, random)) {
-      Block block(shape,
-                  {.x = static_cast<int>(index % shape.grid_x),
-                   .y = static_cast<int>(index / shape.grid_x),
-                   .seed = static_cast<std::uint32_t>(random())},
-                  settings.schedule, body, settings.store);
-      block.run(&start, &end);
-    }
+  run_as_launch(shape, body, settings.num_launches);
+}
+
+void set_launcher(Launcher chosen) {
+  launcher = chosen;
+}
+
+void launch(const GridShape& shape, Stream stream, std::function<void()> body) {
+  if (shape.grid_x == 0 || shape.grid_y == 0) return;
+  ++settings.num_launches;
+  std::function<void()> kernel = [shape, body = std::move(body), number = settings.num_launches,
+                                  schedule = settings.schedule, seed = settings.seed] {
+    const ScopedSchedule same(schedule, seed);
+    run_as_launch(shape, body, number);
+  };
+  const Launcher chosen = launcher;
+  if (chosen == nullptr) {
+    kernel();
+  } else {
+    chosen(stream, std::move(kernel));
   }
 }
 

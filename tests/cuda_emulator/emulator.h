@@ -17,6 +17,8 @@
 #include <functional>
 #include <stdexcept>
 
+#include "kernels/cuda/stream.h"
+
 namespace headrace::emulator {
 
 struct EmulatorError : std::runtime_error {
@@ -51,7 +53,16 @@ struct GridShape {
 /// Runs body once for every CUDA thread. Throws EmulatorError.
 void run(const GridShape& shape, const std::function<void()>& body);
 
-/// Launches that this thread has run: a test that nothing ran would prove nothing.
+/// The same as a launch on a stream: under the calling thread's schedule, at once, or whenever the
+/// launcher runs it, on any thread.
+void launch(const GridShape& shape, Stream stream, std::function<void()> body);
+
+/// Who runs launches, in the whole process; by default whoever launches. A fake CUDA queues them.
+using Launcher = void (*)(Stream stream, std::function<void()> kernel);
+void set_launcher(Launcher launcher);
+
+/// Launches of this thread, and what it has run itself: a test that nothing ran would prove
+/// nothing.
 std::int64_t num_launches();
 
 // What kernels call, through the twins. Only inside run().

@@ -10,6 +10,9 @@
 
 #include "kernels/flush_denormals.h"
 #include "kernels/read_element.h"
+#include "tests/fake_cuda/sanitizers.h"
+#include "tests/fake_cuda/state.h"
+#include "tests/fake_cuda/streams.h"
 
 struct cublasLtContext {};
 
@@ -85,6 +88,44 @@ bool shapes_fit(const Layout& a, const Layout& b, const Layout& c) {
          c.type == CUDA_R_32F && a.stride >= static_cast<std::int64_t>(a.rows) &&
          b.stride >= static_cast<std::int64_t>(b.rows) &&
          c.stride >= static_cast<std::int64_t>(c.rows);
+}
+
+// A product as it is queued.
+struct Product {
+  const void* a;
+  Layout weights;
+  const void* b;
+  Layout inputs;
+  float* out;
+  Layout outputs;
+  bool accumulate;
+};
+
+std::size_t bytes_of(const Layout& layout) {
+  if (layout.rows == 0 || layout.cols == 0) return 0;
+  const std::size_t element = layout.type == CUDA_R_32F ? sizeof(float) : sizeof(std::uint16_t);
+  return ((layout.cols - 1) * static_cast<std::size_t>(layout.stride) + layout.rows) * element;
+}
+
+void compute(const Product& product) {
+  headrace::fake_cuda::tell_read(product.a, bytes_of(product.weights));
+  headrace::fake_cuda::tell_read(product.b, bytes_of(product.inputs));
+  headrace::fake_cuda::tell_written(product.out, bytes_of(product.outputs));
+  const headrace::FlushDenormals guard;
+  const bool pairs = product.weights.type != CUDA_R_32F;
+  std::vector<std::vector<float>> columns;
+  for (std::uint64_t n = 0; n < product.weights.cols; ++n) {
+    columns.push_back(column(product.a, product.weights, n));
+  }
+  for (std::uint64_t m = 0; m < product.inputs.cols; ++m) {
+    const std::vector<float> row = column(product.b, product.inputs, m);
+    for (std::uint64_t n = 0; n < product.weights.cols; ++n) {
+      float& element = product.out[static_cast<std::int64_t>(m) * product.outputs.stride +
+                                   static_cast<std::int64_t>(n)];
+      const float sum = chain(row, columns[n], pairs);
+      element = product.accumulate ? element + sum : sum;
+    }
+  }
 }
 
 }  // namespace
@@ -229,20 +270,15 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t 
       chosen.inner != weights.rows || chosen.stride != weights.stride) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  const headrace::FlushDenormals guard;
-  const bool accumulate = read<float>(beta) != 0.0F;
-  const bool pairs = weights.type != CUDA_R_32F;
-  auto* out = static_cast<float*>(d);
-  std::vector<std::vector<float>> columns;
-  for (std::uint64_t n = 0; n < weights.cols; ++n) columns.push_back(column(a, weights, n));
-  for (std::uint64_t m = 0; m < inputs.cols; ++m) {
-    const std::vector<float> row = column(b, inputs, m);
-    for (std::uint64_t n = 0; n < weights.cols; ++n) {
-      float& element =
-          out[static_cast<std::int64_t>(m) * outputs.stride + static_cast<std::int64_t>(n)];
-      const float sum = chain(row, columns[n], pairs);
-      element = accumulate ? element + sum : sum;
-    }
+  if (headrace::fake_cuda::check_stream("cublasLtMatmul", stream) != cudaSuccess ||
+      headrace::fake_cuda::fails("cublasLtMatmul")) {
+    return CUBLAS_STATUS_EXECUTION_FAILED;
   }
+  headrace::fake_cuda::enqueue(
+      stream, [product = Product{a, weights, b, inputs, static_cast<float*>(d), outputs,
+                                 read<float>(beta) != 0.0F}] {
+        compute(product);
+        return true;
+      });
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -7,12 +7,13 @@ kernel_names() {
   for file in "$root"/kernels/cuda/*.cu; do basename "$file" .cu; done
 }
 
-# compile SOURCE OBJECT instrumented|emulator [FOLDER]: with $sanitizer; a header in FOLDER comes
-# before the tree's. The emulator is told of the sanitizer, but not looked at by it.
+# compile SOURCE OBJECT instrumented|emulator|fake [FOLDER]: with $sanitizer; a header in FOLDER comes
+# before the tree's. Emulator and fakes are told of the sanitizer, but not looked at by it.
 compile() {
   local source=$1 object=$2 kind=$3 before=${4:-$root} flags=()
   case $sanitizer-$kind in
     thread-emulator) flags=(-DHEADRACE_EMULATE_TSAN) ;;
+    thread-fake) flags=(-DHEADRACE_FAKE_TSAN) ;;
     address-emulator) flags=(-DHEADRACE_EMULATE_ASAN) ;;
     *) flags=("-fsanitize=$sanitizer") ;;
   esac

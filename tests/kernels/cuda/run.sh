@@ -8,7 +8,7 @@ build=$(cd "$1" && pwd)
 export HEADRACE_SEEDS=${2:-20}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cmake --build "$build" --target headrace_cuda_kernels kernels_cuda_test
-libraries=("$build/kernels/cuda/libheadrace_cuda_host.a" "$build/tests/kernels/cuda/libheadrace_fake_cuda.a"
+libraries=("$build/kernels/cuda/libheadrace_cuda_host.a" "$build/tests/fake_cuda/libheadrace_fake_cuda.a"
   "$build/kernels/libheadrace_kernels.a")
 "$build/tests/kernels/cuda/kernels_cuda_test" --gtest_brief=1
 for sanitizer in address thread; do

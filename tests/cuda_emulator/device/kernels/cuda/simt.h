@@ -92,8 +92,8 @@ class SharedMemory {
 using LaunchShape = emulator::GridShape;
 
 template <class Args>
-void launch(void (*kernel)(Args), const LaunchShape& shape, Stream /*stream*/, const Args& args) {
-  emulator::run(shape, [kernel, &args] { kernel(args); });
+void launch(void (*kernel)(Args), const LaunchShape& shape, Stream stream, const Args& args) {
+  emulator::launch(shape, stream, [kernel, args] { kernel(args); });
 }
 
 }  // namespace headrace
