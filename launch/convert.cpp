@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <thread>
 
 #include "launch/commands.h"
 #include "launch/exit_codes.h"
@@ -16,6 +17,7 @@
 #include "launch/version.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/convert_checkpoint.h"
+#include "model/quantizer/rounding_quantizer.h"
 
 namespace headrace {
 namespace {
@@ -28,6 +30,8 @@ struct Options {
   std::string output;
   std::string to = "hdf5";
   std::string dtype = "auto";
+  std::string quantize = "none";
+  std::optional<int> threads;
   bool overwrite = false;
 };
 
@@ -55,6 +59,11 @@ std::optional<Options> read_options(const std::vector<std::string>& args) {
        .help = "type of all matrices; auto keeps stored values and gives quantised ones the "
                "type that generate --dtype auto computes with"},
       o.dtype, {"auto", "float32", "bfloat16"});
+  options.add_choice({.name = "quantize",
+                      .help = "turn matrices into integers; generate needs no option to run them"},
+                     o.quantize, {"none", "int8", "int4"});
+  options.add({.name = "threads", .value = "N", .help = "that quantise; otherwise one a core"},
+              o.threads, {1, 1024});
   options.add({.name = "overwrite", .help = "replace the file"}, o.overwrite);
   if (!options.parse(args)) {
     std::cout << options.help();
@@ -62,6 +71,9 @@ std::optional<Options> read_options(const std::vector<std::string>& args) {
   }
   if (o.to == "safetensors" && options.given("dtype")) {
     throw options.rejected("dtype", "only with --to hdf5; --to safetensors keeps stored values");
+  }
+  if (o.to == "safetensors" && o.quantize != "none") {
+    throw options.rejected("quantize", "only with --to hdf5");
   }
   if (o.to == "safetensors" && o.overwrite) {
     throw std::invalid_argument("--overwrite is only for --to hdf5; remove the directory yourself");
@@ -84,6 +96,14 @@ void check_output(const Options& o) {
 std::optional<DType> wanted_dtype(const Options& o) {
   if (o.dtype == "auto") return std::nullopt;
   return o.dtype == "float32" ? DType::kFloat32 : DType::kBFloat16;
+}
+
+/// Null where nothing is quantised.
+std::unique_ptr<MatrixQuantizer> make_quantizer(const Options& o, Checkpoint& model,
+                                                ThreadPool& pool) {
+  if (o.quantize == "none") return nullptr;
+  return make_rounding_quantizer(model, pool,
+                                 o.quantize == "int8" ? Quantization::kInt8 : Quantization::kInt4);
 }
 
 std::string model_name(const std::string& model) {
@@ -131,10 +151,15 @@ int run_convert(const std::vector<std::string>& args) {
     report(done, total);
   };
   if (o->to == "hdf5") {
-    convert_to_hdf5(
-        *model, o->output,
-        {.dtype = wanted_dtype(*o), .source = model_name(o->model), .program = program_version()},
-        progress);
+    const std::unique_ptr<ThreadPool> pool = make_thread_pool(
+        o->threads.value_or(std::max(1, static_cast<int>(std::thread::hardware_concurrency()))));
+    const std::unique_ptr<MatrixQuantizer> quantizer = make_quantizer(*o, *model, *pool);
+    convert_to_hdf5(*model, o->output,
+                    {.dtype = wanted_dtype(*o),
+                     .quantizer = quantizer.get(),
+                     .source = model_name(o->model),
+                     .program = program_version()},
+                    progress);
   } else {
     convert_to_hugging_face(*model, o->output, progress);
   }

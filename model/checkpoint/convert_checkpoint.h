@@ -9,6 +9,7 @@
 #include <string>
 
 #include "model/checkpoint/checkpoint.h"
+#include "model/quantizer/matrix_quantizer.h"
 
 namespace headrace {
 
@@ -19,12 +20,14 @@ struct ConvertOptions {
   /// The type of all matrices. Nothing: stored values stay as they are, quantised ones become what
   /// --dtype auto computes with.
   std::optional<DType> dtype;
+  /// Turns matrices into integers; null for none.
+  MatrixQuantizer* quantizer = nullptr;
   std::string source;   // name of the model, for provenance
   std::string program;  // that converts: "headrace 1.2.3"
 };
 
 /// Writes a Headrace HDF5 checkpoint, at once or not at all. Throws std::invalid_argument where it
-/// cannot be created, std::runtime_error on I/O errors.
+/// cannot be created or the model is quantised already, std::runtime_error on I/O errors.
 void convert_to_hdf5(Checkpoint& model, const std::filesystem::path& path,
                      const ConvertOptions& options, const ConvertProgress& progress);
 

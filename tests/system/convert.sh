@@ -34,6 +34,23 @@ done
 model=$work/gqa_tied.h5 answers two 2
 same "$work/gqa_tied-one.jsonl" "$work/two.jsonl" "two ranks"
 
+# Quantised: the answers of quantising while loading, for every split, and no option to run it.
+for type in int8 int4; do
+  convert --model tests/data/golden/gqa_tied --quantize $type --output "$work/$type.h5"
+  code=0
+  model=tests/data/golden/gqa_tied generate 1 "$work/$type-source.jsonl" --threads 1 --quantization $type || code=$?
+  expect_code $code 3 "quantising while loading"
+  model=$work/$type.h5 answers $type-one 1
+  "$headrace" compare "$work/$type-source.jsonl" "$work/$type-one.jsonl" >/dev/null ||
+    fail "$type: other answers from the checkpoint"
+  model=$work/$type.h5 answers $type-stages 2
+  same "$work/$type-one.jsonl" "$work/$type-stages.jsonl" "$type in two stages"
+  code=0
+  model=$work/$type.h5 generate 2 "$work/$type-shards.jsonl" --threads 1 --tensor-parallel-size 2 || code=$?
+  expect_code $code 3 "$type in two shards"
+  same "$work/$type-one.jsonl" "$work/$type-shards.jsonl" "$type in two shards"
+done
+
 # And back: the same weights under the same name of the model give the same job.
 convert --model "$work/gqa_tied.h5" --to safetensors --output "$work/gqa_tied"
 model=$work/gqa_tied answers back 1
@@ -57,6 +74,8 @@ refused "short.h5: is damaged or truncated" tokenize --model "$work/short.h5" --
 refused "exists already" convert --model "$sound" --output "$work/short.h5"
 refused "is the model itself" convert --model "$sound" --output "$sound" --overwrite
 refused "has no config.json" convert --model "$work/gguf_q4_1.h5" --to safetensors --output "$work/none"
+refused "is quantised already" convert --model "$work/int8.h5" --to safetensors --output "$work/none"
+refused "quantised already" generate --model "$work/int8.h5" --quantization int8 --input "$requests" --output "$work/none.jsonl"
 [ ! -e "$work/none" ] && [ ! -e "$work/none.partial" ] || fail "a refused conversion leaves a directory"
 
 "$headrace" inspect --verify "$sound" >"$work/out" || fail "a sound checkpoint is not sound: $(cat "$work/out")"
