@@ -153,14 +153,6 @@ void quantize(const TensorInfo& info, const MatrixQuantizer& quantizer, Hdf5Tens
   if (tensor.slice_bounds.empty()) tensor.slice_bounds = {0, info.cols};
 }
 
-void require_plain(const Checkpoint& model) {
-  for (const TensorInfo& info : model.tensors()) {
-    if (info.quantization == Quantization::kNone) continue;
-    throw std::invalid_argument(fmt::format(
-        "tensor {} is quantised already: convert the model that it was made from", info.name));
-  }
-}
-
 Hdf5Plan plan_of(const Checkpoint& model, const ConvertOptions& options) {
   Hdf5Plan plan;
   std::map<std::string, std::vector<std::int64_t>> shapes;
@@ -282,6 +274,14 @@ class PartialDirectory {
 };
 
 }  // namespace
+
+void require_plain(const Checkpoint& model) {
+  for (const TensorInfo& info : model.tensors()) {
+    if (info.quantization == Quantization::kNone) continue;
+    throw std::invalid_argument(fmt::format(
+        "tensor {} is quantised already: convert the model that it was made from", info.name));
+  }
+}
 
 void convert_to_hdf5(Checkpoint& model, const fs::path& path, const ConvertOptions& options,
                      const ConvertProgress& progress) {

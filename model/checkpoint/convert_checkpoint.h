@@ -26,6 +26,9 @@ struct ConvertOptions {
   std::string program;  // that converts: "headrace 1.2.3"
 };
 
+/// Throws std::invalid_argument where a tensor is quantised already.
+void require_plain(const Checkpoint& model);
+
 /// Writes a Headrace HDF5 checkpoint, at once or not at all. Throws std::invalid_argument where it
 /// cannot be created or the model is quantised already, std::runtime_error on I/O errors.
 void convert_to_hdf5(Checkpoint& model, const std::filesystem::path& path,
