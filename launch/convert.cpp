@@ -42,6 +42,39 @@ struct Options {
   bool overwrite = false;
 };
 
+void add_quantizing(OptionSet& options, Options& o) {
+  options.add_choice({.name = "quantize",
+                      .help = "turn matrices into integers; generate needs no option to run them"},
+                     o.quantize, {"none", "int8", "int4"});
+  options.add({.name = "calibration",
+               .value = "FILE",
+               .help = "a text: integers are chosen for what each matrix meets as the model reads "
+                       "it, and what they lose is told, matrix by matrix"},
+              o.calibration);
+  options.add({.name = "calibration-tokens", .value = "N", .help = "of the text's beginning"},
+              o.calibration_tokens, {2, 1 << 24});
+  options.add({.name = "max-layer-error",
+               .value = "X",
+               .help = "a matrix whose products are off by more (squared differences in parts of "
+                       "their squares) keeps a wider type: int8, or its values"},
+              o.max_layer_error, {0.0, 1.0});
+  options.add({.name = "threads", .value = "N", .help = "that quantise; otherwise one a core"},
+              o.threads, {1, 1024});
+}
+
+void check_quantizing(const OptionSet& options, const Options& o) {
+  options.require_with("max-layer-error", "calibration");
+  options.require_with("calibration-tokens", "calibration");
+  for (const char* name : {"calibration", "threads"}) {
+    if (o.quantize == "none" && options.given(name)) {
+      throw options.rejected(name, "only with --quantize int8 or int4");
+    }
+  }
+  if (o.to == "safetensors" && o.quantize != "none") {
+    throw options.rejected("quantize", "only with --to hdf5");
+  }
+}
+
 /// nullopt where only the help was asked for, and printed.
 std::optional<Options> read_options(const std::vector<std::string>& args) {
   Options o;
@@ -66,23 +99,7 @@ std::optional<Options> read_options(const std::vector<std::string>& args) {
        .help = "type of all matrices; auto keeps stored values and gives quantised ones the "
                "type that generate --dtype auto computes with"},
       o.dtype, {"auto", "float32", "bfloat16"});
-  options.add_choice({.name = "quantize",
-                      .help = "turn matrices into integers; generate needs no option to run them"},
-                     o.quantize, {"none", "int8", "int4"});
-  options.add({.name = "calibration",
-               .value = "FILE",
-               .help = "a text: integers are chosen for what each matrix meets as the model reads "
-                       "it, and what they lose is told, matrix by matrix"},
-              o.calibration);
-  options.add({.name = "calibration-tokens", .value = "N", .help = "of the text's beginning"},
-              o.calibration_tokens, {2, 1 << 24});
-  options.add({.name = "max-layer-error",
-               .value = "X",
-               .help = "a matrix whose products are off by more (squared differences in parts of "
-                       "their squares) keeps a wider type: int8, or its values"},
-              o.max_layer_error, {0.0, 1.0});
-  options.add({.name = "threads", .value = "N", .help = "that quantise; otherwise one a core"},
-              o.threads, {1, 1024});
+  add_quantizing(options, o);
   options.add({.name = "overwrite", .help = "replace the file"}, o.overwrite);
   if (!options.parse(args)) {
     std::cout << options.help();
@@ -91,14 +108,7 @@ std::optional<Options> read_options(const std::vector<std::string>& args) {
   if (o.to == "safetensors" && options.given("dtype")) {
     throw options.rejected("dtype", "only with --to hdf5; --to safetensors keeps stored values");
   }
-  if (o.to == "safetensors" && o.quantize != "none") {
-    throw options.rejected("quantize", "only with --to hdf5");
-  }
-  options.require_with("max-layer-error", "calibration");
-  options.require_with("calibration-tokens", "calibration");
-  if (o.quantize == "none" && options.given("calibration")) {
-    throw options.rejected("calibration", "only with --quantize int8 or int4");
-  }
+  check_quantizing(options, o);
   if (o.to == "safetensors" && o.overwrite) {
     throw std::invalid_argument("--overwrite is only for --to hdf5; remove the directory yourself");
   }
