@@ -65,8 +65,8 @@ class QuantizedHdf5 : public ::testing::TestWithParam<Quantization> {
 };
 INSTANTIATE_TEST_SUITE_P(Types, QuantizedHdf5,
                          ::testing::Values(Quantization::kInt8, Quantization::kInt4),
-                         [](const auto& info) {
-                           return std::string(quantization_name(info.param));
+                         [](const auto& type) {
+                           return std::string(quantization_name(type.param));
                          });
 
 TEST_P(QuantizedHdf5, HoldsWhatQuantisingWhileLoadingGives) {
