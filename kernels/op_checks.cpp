@@ -72,6 +72,17 @@ void require_merges(std::size_t num_parts, std::span<const std::int32_t> merges)
   }
 }
 
+void Matrix::set_integer_rows(std::int64_t /*first_row*/, const IntegerRows& /*rows*/) {
+  throw std::logic_error("set_integer_rows: the matrix is not quantised");
+}
+
+void require_rows_fit(const Matrix& matrix, std::int64_t first_row, const IntegerRows& rows) {
+  if (first_row >= 0 && rows.rows >= 0 && first_row + rows.rows <= matrix.n()) return;
+  fail("set_integer_rows: rows [" + std::to_string(first_row) + ", " +
+       std::to_string(first_row + rows.rows) + ") do not fit a matrix of " +
+       std::to_string(matrix.n()) + " rows");
+}
+
 void require_rows_fit(const Matrix& matrix, std::int64_t first_row, const ConstTensorView& rows) {
   if (rows.cols == matrix.k() && first_row >= 0 && first_row + rows.rows <= matrix.n()) return;
   fail("set_rows: rows [" + std::to_string(first_row) + ", " +

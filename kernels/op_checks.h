@@ -26,6 +26,8 @@ void require_matrix(const MatrixSpec& spec, DType compute_dtype);
 /// Rows a matrix takes: inside [0, n), k columns.
 void require_rows_fit(const Matrix& matrix, std::int64_t first_row, const ConstTensorView& rows);
 
+void require_rows_fit(const Matrix& matrix, std::int64_t first_row, const IntegerRows& rows);
+
 /// The matrix's tree leaves one value.
 void require_whole_sum(const Matrix& matrix);
 

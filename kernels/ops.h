@@ -28,6 +28,16 @@ namespace headrace {
 
 class ThreadPool;
 
+/// Rows of quantised weights: integers, and a scale for each of a row's units (quantize.h). Int8: a
+/// unit is a slice, integers are from -127 to 127, zeros is null. Int4: a unit is a group, integers
+/// are from 0 to 15, scales are float16's values, and zeros has the zero points.
+struct IntegerRows {
+  std::int64_t rows = 0;
+  const std::int8_t* integers = nullptr;  // [rows, k]
+  const float* scales = nullptr;          // [rows, units]
+  const std::uint8_t* zeros = nullptr;    // [rows, units]
+};
+
 /// A weight matrix in the backend's own layout: [n, k], used as x [m, k] times its transpose.
 class Matrix {
  public:
@@ -42,13 +52,18 @@ class Matrix {
   /// [rows, k], rounding to the compute type or quantising. Loading only; each row is stored once.
   /// Threads may store different rows at once.
   virtual void set_rows(std::int64_t first_row, ConstTensorView rows) = 0;
+
+  /// The same of a quantised matrix, from rows that are quantised already. Throws std::logic_error
+  /// where there is no such matrix.
+  virtual void set_integer_rows(std::int64_t first_row, const IntegerRows& rows);
 };
 
 /// How weights are kept. kNone: in the compute type. kInt8, kInt4: as integers with scales
 /// (quantize.h); inputs of a product are quantised to int8 when it is taken. A group of columns is
-/// the exact sum of the integers' products as a float32. A slice is a chain of fused multiply-adds
-/// over its groups, ascending, from zero: in int8 of sum and input's scale, and at the end it is
-/// multiplied by the weight's; in int4 of (sum * input's scale) and weight's scale. From there on
+/// the exact sum of the integers' products as a float32, of int4 weights without their zero points.
+/// A slice is a chain of fused multiply-adds over its groups, ascending, from zero: in int8 of sum
+/// and input's scale, over the groups of inputs, and at the end it is multiplied by the weight's;
+/// in int4 of (sum * input's scale) and weight's scale, over the groups of weights. From there on
 /// it goes through the tree like any other. Embedding gives an integer times its scale.
 enum class Quantization : std::uint8_t { kNone, kInt8, kInt4 };
 

@@ -38,7 +38,7 @@ void declare_kernels(OptionSet& set, Options& o) {
       o.kernels);
   set.add_choice({.name = "part", .value = "P", .help = "all, products, trees, attention or rows"},
                  o.kernel.part, kernel_bench_parts());
-  set.add_choice({.name = "type", .value = "T", .help = "all, bfloat16, float32 or int8"},
+  set.add_choice({.name = "type", .value = "T", .help = "all, bfloat16, float32, int8 or int4"},
                  o.kernel.type, kernel_bench_types());
   set.add_choice({.name = "isa", .value = "I", .help = "auto, avx512, avx2 or portable"},
                  o.kernel.isa, {"auto", "avx512", "avx2", "portable"});

@@ -9,13 +9,19 @@
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <thread>
+#include <vector>
 
 #include "launch/commands.h"
 #include "launch/exit_codes.h"
+#include "launch/model_text.h"
 #include "launch/options.h"
 #include "launch/version.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/convert_checkpoint.h"
+#include "model/checkpoint/input_file.h"
+#include "model/quantizer/calibrated_quantizer.h"
+#include "model/quantizer/rounding_quantizer.h"
 
 namespace headrace {
 namespace {
@@ -28,8 +34,46 @@ struct Options {
   std::string output;
   std::string to = "hdf5";
   std::string dtype = "auto";
+  std::string quantize = "none";
+  std::string calibration;
+  int calibration_tokens = 8192;
+  std::optional<double> max_layer_error;
+  std::optional<int> threads;
   bool overwrite = false;
 };
+
+void add_quantizing(OptionSet& options, Options& o) {
+  options.add_choice({.name = "quantize",
+                      .help = "turn matrices into integers; generate needs no option to run them"},
+                     o.quantize, {"none", "int8", "int4"});
+  options.add({.name = "calibration",
+               .value = "FILE",
+               .help = "a text: integers are chosen for what each matrix meets as the model reads "
+                       "it, and what they lose is told, matrix by matrix"},
+              o.calibration);
+  options.add({.name = "calibration-tokens", .value = "N", .help = "of the text's beginning"},
+              o.calibration_tokens, {2, 1 << 24});
+  options.add({.name = "max-layer-error",
+               .value = "X",
+               .help = "a matrix whose products are off by more (squared differences in parts of "
+                       "their squares) keeps a wider type: int8, or its values"},
+              o.max_layer_error, {0.0, 1.0});
+  options.add({.name = "threads", .value = "N", .help = "that quantise; otherwise one a core"},
+              o.threads, {1, 1024});
+}
+
+void check_quantizing(const OptionSet& options, const Options& o) {
+  options.require_with("max-layer-error", "calibration");
+  options.require_with("calibration-tokens", "calibration");
+  for (const char* name : {"calibration", "threads"}) {
+    if (o.quantize == "none" && options.given(name)) {
+      throw options.rejected(name, "only with --quantize int8 or int4");
+    }
+  }
+  if (o.to == "safetensors" && o.quantize != "none") {
+    throw options.rejected("quantize", "only with --to hdf5");
+  }
+}
 
 /// nullopt where only the help was asked for, and printed.
 std::optional<Options> read_options(const std::vector<std::string>& args) {
@@ -55,6 +99,7 @@ std::optional<Options> read_options(const std::vector<std::string>& args) {
        .help = "type of all matrices; auto keeps stored values and gives quantised ones the "
                "type that generate --dtype auto computes with"},
       o.dtype, {"auto", "float32", "bfloat16"});
+  add_quantizing(options, o);
   options.add({.name = "overwrite", .help = "replace the file"}, o.overwrite);
   if (!options.parse(args)) {
     std::cout << options.help();
@@ -63,6 +108,7 @@ std::optional<Options> read_options(const std::vector<std::string>& args) {
   if (o.to == "safetensors" && options.given("dtype")) {
     throw options.rejected("dtype", "only with --to hdf5; --to safetensors keeps stored values");
   }
+  check_quantizing(options, o);
   if (o.to == "safetensors" && o.overwrite) {
     throw std::invalid_argument("--overwrite is only for --to hdf5; remove the directory yourself");
   }
@@ -84,6 +130,31 @@ void check_output(const Options& o) {
 std::optional<DType> wanted_dtype(const Options& o) {
   if (o.dtype == "auto") return std::nullopt;
   return o.dtype == "float32" ? DType::kFloat32 : DType::kBFloat16;
+}
+
+std::vector<TokenId> calibration_tokens(const Options& o) {
+  constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
+  const ModelText text = load_model_text({.model = o.model, .chat_template = std::nullopt});
+  std::vector<TokenId> tokens = text.tokenizer->encode(read_text(o.calibration, kMostBytes));
+  tokens.resize(std::min(tokens.size(), static_cast<std::size_t>(o.calibration_tokens)));
+  return tokens;
+}
+
+/// Null where nothing is quantised.
+std::unique_ptr<MatrixQuantizer> make_quantizer(const Options& o, Checkpoint& model,
+                                                ThreadPool& pool) {
+  if (o.quantize == "none") return nullptr;
+  require_plain(model);
+  const Quantization wanted = o.quantize == "int8" ? Quantization::kInt8 : Quantization::kInt4;
+  if (o.calibration.empty()) return make_rounding_quantizer(model, pool, wanted);
+  const fs::path output(o.output);
+  return make_calibrated_quantizer(
+      model, pool,
+      {.wanted = wanted,
+       .max_layer_error = o.max_layer_error,
+       .tokens = calibration_tokens(o),
+       .directory = output.has_parent_path() ? output.parent_path() : fs::path(".")},
+      [](std::string_view lines) { std::cout << lines << std::flush; });
 }
 
 std::string model_name(const std::string& model) {
@@ -131,10 +202,15 @@ int run_convert(const std::vector<std::string>& args) {
     report(done, total);
   };
   if (o->to == "hdf5") {
-    convert_to_hdf5(
-        *model, o->output,
-        {.dtype = wanted_dtype(*o), .source = model_name(o->model), .program = program_version()},
-        progress);
+    const std::unique_ptr<ThreadPool> pool = make_thread_pool(
+        o->threads.value_or(std::max(1, static_cast<int>(std::thread::hardware_concurrency()))));
+    const std::unique_ptr<MatrixQuantizer> quantizer = make_quantizer(*o, *model, *pool);
+    convert_to_hdf5(*model, o->output,
+                    {.dtype = wanted_dtype(*o),
+                     .quantizer = quantizer.get(),
+                     .source = model_name(o->model),
+                     .program = program_version()},
+                    progress);
   } else {
     convert_to_hugging_face(*model, o->output, progress);
   }

@@ -234,6 +234,11 @@ RankSetup set_up_rank(const Environment& environment, const GenerateOptions& opt
   setup.checkpoint =
       options.load_format == "dummy" ? open_dummy(options.model) : Checkpoint::open(options.model);
   const ModelConfig& config = setup.checkpoint->config();
+  if (options.quantization != "none" && has_quantized_tensors(*setup.checkpoint)) {
+    throw std::invalid_argument(fmt::format(
+        "--quantization {}: the matrices of {} are quantised already; leave the option out",
+        options.quantization, options.model));
+  }
   setup.dtype = choose_dtype(options.dtype, *setup.checkpoint);
   if (options.quantization == "int8") setup.quantization = Quantization::kInt8;
   if (options.quantization == "int4") setup.quantization = Quantization::kInt4;
@@ -289,7 +294,8 @@ std::vector<StageMemory> stage_memories(const RankSetup& setup, const GenerateOp
     }
     stages.push_back(
         {.part = part,
-         .weight_bytes = stage_weight_bytes(config, part, {setup.dtype, setup.quantization}),
+         .weight_bytes =
+             stage_weight_bytes(*setup.checkpoint, part, {setup.dtype, setup.quantization}),
          .kv_bytes = stage_block_bytes(config, part, *setup.ops, setup.size) *
                      static_cast<std::size_t>(setup.size.num_blocks),
          .workspace_bytes = stage_workspace_bytes(config, part, setup.dtype, setup.size),

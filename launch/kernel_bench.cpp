@@ -116,11 +116,19 @@ class Bench {
   }
 
   std::string type_name() const {
-    return weights_ == Quantization::kInt8 ? "int8" : std::string(dtype_name(dtype_));
+    switch (weights_) {
+      case Quantization::kInt8:
+        return "int8";
+      case Quantization::kInt4:
+        return "int4";
+      case Quantization::kNone:
+        break;
+    }
+    return std::string(dtype_name(dtype_));
   }
 
   double peak() const {
-    const double core = weights_ == Quantization::kInt8 ? peaks_.int8
+    const double core = weights_ != Quantization::kNone ? peaks_.int8
                         : dtype_ == DType::kBFloat16    ? peaks_.bfloat16
                                                         : peaks_.float32;
     return core * settings_.threads;
@@ -256,7 +264,7 @@ class Bench {
             .scale = 0.125F,
             .window = 0,
             .soft_cap = 0.0F,
-            .kv_type = weights_ == Quantization::kInt8 ? KvType::kInt8 : KvType::kCompute};
+            .kv_type = weights_ != Quantization::kNone ? KvType::kInt8 : KvType::kCompute};
   }
 
   void attention(const Batch& batch) {
@@ -368,7 +376,7 @@ std::vector<std::string> kernel_bench_parts() {
 }
 
 std::vector<std::string> kernel_bench_types() {
-  return {"all", "bfloat16", "float32", "int8"};
+  return {"all", "bfloat16", "float32", "int8", "int4"};
 }
 
 ModelConfig default_bench_model() {
@@ -396,6 +404,7 @@ void bench_kernels(const ModelConfig& model, const KernelBenchSettings& settings
   if (wants("bfloat16")) bench(DType::kBFloat16).run(Quantization::kNone);
   if (wants("float32")) bench(DType::kFloat32).run(Quantization::kNone);
   if (wants("int8")) bench(DType::kBFloat16).run(Quantization::kInt8);
+  if (wants("int4")) bench(DType::kBFloat16).run(Quantization::kInt4);
 }
 
 }  // namespace headrace

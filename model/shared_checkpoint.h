@@ -50,6 +50,13 @@ class SharedCheckpoint : public Checkpoint {
   /// Collective over the ranks that share the block's rows, where others do.
   void read_block(std::string_view name, const TensorBlock& block, float* out) override;
 
+  /// Integers are not shared: whoever needs them reads them, planned or not.
+  void read_integers(std::string_view name, const TensorBlock& block,
+                     std::span<const std::int32_t> bounds, IntegerBlock& out) override {
+    bytes_read_ += own_.bytes_to_read(name, block);
+    own_.read_integers(name, block, bounds, out);
+  }
+
   std::uint64_t bytes_to_read(std::string_view name, const TensorBlock& block) const override {
     return own_.bytes_to_read(name, block);
   }

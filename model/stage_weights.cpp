@@ -42,19 +42,25 @@ class StoredSizes {
 class Loader {
  public:
   Loader(Checkpoint& checkpoint, Ops& ops, const LoadOptions& options)
-      : checkpoint_(checkpoint), sizes_(checkpoint), ops_(ops), options_(options) {}
+      : checkpoint_(checkpoint),
+        sizes_(checkpoint),
+        types_(checkpoint, options.quantization),
+        ops_(ops),
+        options_(options) {}
 
   // Null for a matrix without rows.
   std::unique_ptr<Matrix> matrix(const LinearSource& source) {
-    return matrix(source, options_.quantization);
-  }
-  std::unique_ptr<Matrix> matrix(const LinearSource& source, Quantization quantization) {
     if (source.n() == 0) return nullptr;
     std::unique_ptr<Matrix> matrix =
-        ops_.make_matrix({source.n(), source.k(), source.tree, quantization});
+        ops_.make_matrix({source.n(), source.k(), source.tree, types_.of(source)});
+    const bool integers = types_.stored_as_integers(source);
     std::int64_t first_row = 0;
     for (const WeightSource& block : source.weight) {
-      copy_rows(block, *matrix, first_row);
+      if (integers) {
+        copy_integers(block, source.tree.bounds, *matrix, first_row);
+      } else {
+        copy_rows(block, *matrix, first_row);
+      }
       first_row += block.rows();
     }
     return matrix;
@@ -118,6 +124,21 @@ class Loader {
     report(sizes_.of(source));
   }
 
+  // Integers go into the matrix as they are.
+  void copy_integers(const WeightSource& source, std::span<const std::int32_t> bounds,
+                     Matrix& matrix, std::int64_t first_row) {
+    const auto piece = std::max<std::int64_t>(
+        1, static_cast<std::int64_t>(kPieceBytes) / std::max<std::int64_t>(1, source.cols()));
+    TensorBlock block = source.block;
+    for (std::int64_t row = 0; row < source.rows(); row += piece) {
+      block.row_begin = source.block.row_begin + row;
+      block.row_end = std::min(block.row_begin + piece, source.block.row_end);
+      checkpoint_.read_integers(source.name, block, bounds, integers_);
+      matrix.set_integer_rows(first_row + row, integers_.view());
+    }
+    report(sizes_.of(source));
+  }
+
   void report(std::uint64_t bytes) {
     bytes_read_ += bytes;
     if (options_.progress) options_.progress(bytes_read_);
@@ -125,9 +146,11 @@ class Loader {
 
   Checkpoint& checkpoint_;
   StoredSizes sizes_;
+  WeightTypes types_;
   Ops& ops_;
   const LoadOptions& options_;
   std::vector<float> piece_;
+  IntegerBlock integers_;
   std::uint64_t bytes_read_ = 0;
 };
 
@@ -141,7 +164,7 @@ std::int64_t int8_bytes(std::int64_t elements) {
 }
 std::int64_t int4_bytes(std::int64_t elements) {
   return rounded_up(elements, kIntegerSliceMultiple) / 2 +
-         4 * (rounded_up(elements, kQuantizationGroup) / kQuantizationGroup);
+         3 * (rounded_up(elements, kInt4Group) / kInt4Group);
 }
 
 std::size_t matrix_bytes(const LinearSource& source, WeightType type) {
@@ -156,12 +179,6 @@ std::size_t matrix_bytes(const LinearSource& source, WeightType type) {
     bytes += type.quantization == Quantization::kInt4 ? int4_bytes(elements) : int8_bytes(elements);
   }
   return static_cast<std::size_t>(columns * bytes);
-}
-
-// The embedding's rows are read one by one, and the head's sums decide about tokens: of int4 both
-// would lose too much.
-Quantization table_quantization(Quantization quantization) {
-  return quantization == Quantization::kInt4 ? Quantization::kInt8 : quantization;
 }
 
 std::int64_t layer_elements(const ModelConfig& c) {
@@ -186,10 +203,9 @@ StageWeights load_stage_weights(Checkpoint& checkpoint, const StagePart& part, O
   // In the order of all_sources(): others may be reading along.
   for (const LayerSources& layer : sources.layers) weights.layers.push_back(loader.layer(layer));
   weights.final_norm = loader.norm(sources.final_norm);
-  const Quantization tables = table_quantization(options.quantization);
-  weights.embedding = loader.matrix(sources.embedding, tables);
-  weights.positions = loader.matrix(sources.positions, Quantization::kNone);
-  weights.own_head = loader.matrix(sources.head, tables);
+  weights.embedding = loader.matrix(sources.embedding);
+  weights.positions = loader.matrix(sources.positions);
+  weights.own_head = loader.matrix(sources.head);
   return weights;
 }
 
@@ -202,15 +218,18 @@ std::uint64_t stage_stored_bytes(const Checkpoint& checkpoint, const StagePart& 
   return bytes;
 }
 
-std::size_t stage_weight_bytes(const ModelConfig& config, const StagePart& part, WeightType type) {
-  const PartSources sources = part_sources(config, part);
-  const WeightType tables{type.dtype, table_quantization(type.quantization)};
-  std::size_t bytes = matrix_bytes(sources.embedding, tables) +
-                      matrix_bytes(sources.positions, {.dtype = type.dtype}) +
-                      matrix_bytes(sources.head, tables);
+std::size_t stage_weight_bytes(const Checkpoint& checkpoint, const StagePart& part,
+                               WeightType type) {
+  const WeightTypes types(checkpoint, type.quantization);
+  const auto bytes_of = [&](const LinearSource& source) {
+    return matrix_bytes(source, {type.dtype, types.of(source)});
+  };
+  const PartSources sources = part_sources(checkpoint.config(), part);
+  std::size_t bytes =
+      bytes_of(sources.embedding) + bytes_of(sources.positions) + bytes_of(sources.head);
   for (const LayerSources& layer : sources.layers) {
-    bytes += matrix_bytes(layer.qkv, type) + matrix_bytes(layer.output, type) +
-             matrix_bytes(layer.gate_up, type) + matrix_bytes(layer.down, type);
+    bytes += bytes_of(layer.qkv) + bytes_of(layer.output) + bytes_of(layer.gate_up) +
+             bytes_of(layer.down);
   }
   return bytes;
 }

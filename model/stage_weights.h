@@ -10,6 +10,7 @@
 #include "kernels/ops.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/stage_part.h"
+#include "model/weight_types.h"
 
 namespace headrace {
 
@@ -56,8 +57,7 @@ struct StageWeights {
 using LoadProgress = std::function<void(std::uint64_t)>;
 
 struct LoadOptions {
-  /// Of all matrices but learned positions, which are only looked up; with int4, embedding and head
-  /// are int8.
+  /// What matrices of a checkpoint without quantised ones become (WeightTypes).
   Quantization quantization = Quantization::kNone;
   LoadProgress progress;
 };
@@ -69,14 +69,10 @@ StageWeights load_stage_weights(Checkpoint& checkpoint, const StagePart& part, O
 /// Bytes that load_stage_weights() will read: what its progress counts up to.
 std::uint64_t stage_stored_bytes(const Checkpoint& checkpoint, const StagePart& part);
 
-/// What matrices hold.
-struct WeightType {
-  DType dtype = DType::kFloat32;  // where they are not quantised
-  Quantization quantization = Quantization::kNone;
-};
-
-/// Bytes of packed weights that the part will take, before anything is read.
-std::size_t stage_weight_bytes(const ModelConfig& config, const StagePart& part, WeightType type);
+/// Bytes of packed weights that the part will take, before anything is read. type: what
+/// LoadOptions and Ops say.
+std::size_t stage_weight_bytes(const Checkpoint& checkpoint, const StagePart& part,
+                               WeightType type);
 
 /// Weights of the head in units of one decoder layer's: what the head weighs in a split of layers.
 double head_weight_in_layers(const ModelConfig& config);

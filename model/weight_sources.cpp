@@ -154,15 +154,13 @@ PartSources part_sources(const ModelConfig& config, const StagePart& part) {
     }
     return source;
   };
-  constexpr const char* kEmbedding = "model.embed_tokens.weight";
   PartSources sources;
-  if (part.embedding) sources.embedding = table(kEmbedding);
+  if (part.embedding) sources.embedding = table(kEmbeddingName);
   if (part.embedding && config.learned_positions) {
-    sources.positions = {
-        .weight = {rows_source("model.embed_positions.weight", {0, config.max_position_embeddings},
-                               config.hidden_size)},
-        .tree = ReductionTree::single(config.hidden_size),
-        .bias = {}};
+    sources.positions = {.weight = {rows_source(kPositionsName, {0, config.max_position_embeddings},
+                                                config.hidden_size)},
+                         .tree = ReductionTree::single(config.hidden_size),
+                         .bias = {}};
   }
   for (int layer = part.begin_layer; layer < part.end_layer; ++layer) {
     sources.layers.push_back(layer_sources(config, shard, layer));
@@ -170,7 +168,7 @@ PartSources part_sources(const ModelConfig& config, const StagePart& part) {
   if (part.head) {
     sources.final_norm = norm_source(config, "model.norm", {0, config.hidden_size});
     if (!(config.tied_head && part.embedding)) {
-      sources.head = table(config.tied_head ? kEmbedding : "lm_head.weight");
+      sources.head = table(config.tied_head ? kEmbeddingName : kHeadName);
     }
   }
   return sources;

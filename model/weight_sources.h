@@ -13,6 +13,11 @@
 
 namespace headrace {
 
+/// Matrices that are not those of a layer.
+inline constexpr const char* kEmbeddingName = "model.embed_tokens.weight";
+inline constexpr const char* kHeadName = "lm_head.weight";
+inline constexpr const char* kPositionsName = "model.embed_positions.weight";
+
 struct WeightSource {
   std::string name;
   TensorBlock block;

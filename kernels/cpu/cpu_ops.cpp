@@ -67,6 +67,7 @@ class CpuOps final : public Ops {
       const auto scales = static_cast<std::size_t>(kPackedRows * quantized->num_groups());
       row_scales_.resize(std::max(row_scales_.size(), scales));
       row_offsets_.resize(row_scales_.size());
+      row_half_sums_.resize(2 * row_scales_.size());
       matrix = std::move(quantized);
     } else {
       matrix = std::make_unique<ComputeMatrix>(spec, dtype_);
@@ -335,7 +336,8 @@ class CpuOps final : public Ops {
                     .bias = bias,
                     .epilogue = epilogue,
                     .row_scales = row_scales_.data(),
-                    .row_offsets = row_offsets_.data()};
+                    .row_offsets = row_offsets_.data(),
+                    .row_half_sums = row_half_sums_.data()};
       matrix.describe_columns(args);
       multiply_packed(matrix, args);
     }
@@ -375,7 +377,8 @@ class CpuOps final : public Ops {
                       .num_segments = static_cast<int>(matrix.segments().size()),
                       .scales = row_scales_.data() + begin,
                       .offsets = row_offsets_.data() + begin,
-                      .group_stride = rows});
+                      .group_stride = rows,
+                      .half_sums = row_half_sums_.data() + begin});
       }
     });
   }
@@ -453,6 +456,7 @@ class CpuOps final : public Ops {
   Buffer packed_;                  // rows of the product in progress, as the kernels read them
   std::vector<float> row_scales_;  // of the same rows' groups, where they are quantised
   std::vector<std::int32_t> row_offsets_;
+  std::vector<float> row_half_sums_;
   std::vector<AttentionTile> tiles_;  // of the attention in progress
 };
 

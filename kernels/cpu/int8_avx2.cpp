@@ -15,6 +15,7 @@ struct Avx2Int8 {
   };
   static constexpr int kElements = 4;
   static constexpr int kDwordsPerStep = 2;
+  static constexpr bool kOffset = false;
 
   static I start(std::int32_t /*offset*/) {
     return {_mm256_setzero_si256(), _mm256_setzero_si256()};
@@ -37,8 +38,7 @@ struct Avx2Int8 {
     add_pairs<Rows>(sums, a + 1, columns);
   }
 
-  /// Sixteen values, rounded to integers, as the inputs of four steps. Gives their sum only where
-  /// start() needs it.
+  /// Sixteen values, rounded to integers, as the inputs of four steps; gives their sum.
   static std::int32_t store_inputs(std::uint32_t* out, Lanes::V v) {
     const __m256i packed =
         _mm256_packs_epi32(_mm256_cvtps_epi32(v.low), _mm256_cvtps_epi32(v.high));
@@ -47,7 +47,7 @@ struct Avx2Int8 {
     const __m256i pairs = _mm256_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15, 0,
                                            1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_shuffle_epi8(ordered, pairs));
-    return 0;
+    return sum(packed);
   }
 
  protected:
@@ -66,6 +66,13 @@ struct Avx2Int8 {
         sum.high = _mm256_add_epi32(sum.high, _mm256_madd_epi16(columns[v].high, pair));
       }
     }
+  }
+
+  static std::int32_t sum(__m256i words) {
+    const __m256i s8 = _mm256_madd_epi16(words, _mm256_set1_epi16(1));
+    const __m128i s4 = _mm_add_epi32(_mm256_castsi256_si128(s8), _mm256_extracti128_si256(s8, 1));
+    const __m128i s2 = _mm_add_epi32(s4, _mm_unpackhi_epi64(s4, s4));
+    return _mm_cvtsi128_si32(_mm_add_epi32(s2, _mm_shuffle_epi32(s2, 1)));
   }
 
   static __m256i bytes(const std::uint32_t* p) {
@@ -106,11 +113,10 @@ struct Avx2Int4 : Avx2Int8 {
   }
 
  private:
-  // Half of each byte, without its offset of 8.
   static __m256i half_bytes(const std::uint32_t* p, int half) {
     const __m256i both = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
     const __m256i one = half == 0 ? both : _mm256_srli_epi32(both, 4);
-    return _mm256_sub_epi8(_mm256_and_si256(one, _mm256_set1_epi8(0x0F)), _mm256_set1_epi8(8));
+    return _mm256_and_si256(one, _mm256_set1_epi8(0x0F));
   }
 };
 

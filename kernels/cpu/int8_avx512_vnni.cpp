@@ -11,6 +11,7 @@ struct VnniInt8 {
   using I = __m512i;
   static constexpr int kElements = 4;
   static constexpr int kDwordsPerStep = 1;
+  static constexpr bool kOffset = true;
 
   static I start(std::int32_t offset) { return _mm512_set1_epi32(offset); }
   static Lanes::V to_float(I sums) { return _mm512_cvtepi32_ps(sums); }
@@ -49,12 +50,12 @@ struct VnniInt8 {
   }
 };
 
-// Two dwords of inputs a step, for the two halves of its bytes. Weights are 8 too large.
+// Two dwords of inputs a step, for the two halves of its bytes.
 struct VnniInt4 : VnniInt8 {
   static constexpr int kElements = 8;
   static constexpr int kDwordsPerStep = 2;
 
-  static I start(std::int32_t offset) { return _mm512_set1_epi32(offset / 16); }
+  static I start(std::int32_t /*offset*/) { return _mm512_setzero_si512(); }
 
   template <class Rows, int MR, int NV>
   [[gnu::always_inline]] static void step(IntegerSums<VnniInt4, MR, NV>& sums,

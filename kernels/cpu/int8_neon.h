@@ -19,6 +19,7 @@ struct NeonInt8 {
   };
   static constexpr int kElements = 4;
   static constexpr int kDwordsPerStep = 1;
+  static constexpr bool kOffset = false;
 
   static I start(std::int32_t /*offset*/) {
     const int32x4_t zero = vdupq_n_s32(0);
@@ -45,15 +46,14 @@ struct NeonInt8 {
     add_products<Rows>(sums, a, columns);
   }
 
-  /// Sixteen values, rounded to integers, as the inputs of four steps. Gives their sum only where
-  /// start() needs it.
+  /// Sixteen values, rounded to integers, as the inputs of four steps; gives their sum.
   static std::int32_t store_inputs(std::uint32_t* out, Lanes::V v) {
     int16x4_t halves[4];
     for (int i = 0; i < 4; ++i) halves[i] = vqmovn_s32(vcvtnq_s32_f32(v.part[i]));
     const int8x16_t all = vcombine_s8(vqmovn_s16(vcombine_s16(halves[0], halves[1])),
                                       vqmovn_s16(vcombine_s16(halves[2], halves[3])));
     vst1q_u32(out, vreinterpretq_u32_s8(all));
-    return 0;
+    return vaddlvq_s8(all);
   }
 
  protected:
@@ -111,11 +111,9 @@ struct NeonInt4 : NeonInt8<Dot> {
   }
 
  private:
-  // Half of each byte, without its offset of 8.
   static int8x16_t half_bytes(const std::uint32_t* p, int half) {
     const uint8x16_t both = Base::bytes(p);
-    const uint8x16_t one = half == 0 ? vandq_u8(both, vdupq_n_u8(0x0F)) : vshrq_n_u8(both, 4);
-    return vsubq_s8(vreinterpretq_s8_u8(one), vdupq_n_s8(8));
+    return vreinterpretq_s8_u8(half == 0 ? vandq_u8(both, vdupq_n_u8(0x0F)) : vshrq_n_u8(both, 4));
   }
 };
 

@@ -11,6 +11,7 @@ struct PortableInt8 {
   };
   static constexpr int kElements = 4;
   static constexpr int kDwordsPerStep = 1;
+  static constexpr bool kOffset = false;
 
   static I start(std::int32_t /*offset*/) { return {}; }
   static Lanes::V to_float(I sums) {
@@ -39,20 +40,21 @@ struct PortableInt8 {
     }
   }
 
-  /// Sixteen values, rounded to integers, as the inputs of four steps. Gives their sum only where
-  /// start() needs it.
+  /// Sixteen values, rounded to integers, as the inputs of four steps; gives their sum.
   static std::int32_t store_inputs(std::uint32_t* out, Lanes::V v) {
+    std::int32_t sum = 0;
     for (int i = 0; i < 4; ++i) {
       std::uint32_t dword = 0;
       for (int j = 0; j < 4; ++j) {
         // What is not finite has a scale that says so; the integer does not matter.
         const float x = v.lane[4 * i + j];
         const auto rounded = x == x ? static_cast<std::int32_t>(__builtin_nearbyintf(x)) : 0;
+        sum += rounded;
         dword |= static_cast<std::uint32_t>(static_cast<std::uint8_t>(rounded)) << (8 * j);
       }
       out[i] = dword;
     }
-    return 0;
+    return sum;
   }
 };
 
@@ -71,7 +73,7 @@ struct PortableInt4 : PortableInt8 {
           for (int i = 0; i < 8; ++i) {
             const auto integer =
                 static_cast<std::int32_t>(weight >> (i % 4 * 8 + i / 4 * 4) & 0xFU);
-            sums.at[m][v].lane[lane] += byte_of(inputs[i / 4], i % 4) * (integer - 8);
+            sums.at[m][v].lane[lane] += byte_of(inputs[i / 4], i % 4) * integer;
           }
         }
       }

@@ -49,6 +49,9 @@ struct PackArgs {
   float* scales = nullptr;
   std::int32_t* offsets = nullptr;
   std::int64_t group_stride = 0;
+  // For int4 weights, instead of offsets, the sums of the integers of each group's two halves: of
+  // half h of group g, the block's rows from (2 * g + h) * group_stride on.
+  float* half_sums = nullptr;
 };
 
 enum class Epilogue { kStore, kAddTo };
@@ -70,11 +73,14 @@ struct GemmArgs {
   std::int64_t value_stride = 0;
   const float* bias = nullptr;  // [n] or null
   Epilogue epilogue = Epilogue::kStore;
-  // Of quantised weights: what pack wrote for the groups of all rows, and the columns' scales
-  // [slices (int4: groups), panels * 16].
+  // Of quantised weights: what pack wrote for the groups of all rows, and what columns have, int8
+  // [slices, panels * 16], int4 [groups, panels * 16] scales in float16 and zero points.
   const float* row_scales = nullptr;
   const std::int32_t* row_offsets = nullptr;
+  const float* row_half_sums = nullptr;
   const float* column_scales = nullptr;
+  const std::uint16_t* column_scales16 = nullptr;
+  const std::uint8_t* column_zeros = nullptr;
   std::int64_t column_stride = 0;
 };
 

@@ -22,6 +22,13 @@ struct Avx512Lanes {
   static V set1(float x) { return _mm512_set1_ps(x); }
   static V load(const float* p) { return _mm512_loadu_ps(p); }
   static V load_first(const float* p, int n) { return _mm512_maskz_loadu_ps(first(n), p); }
+  static V load_f16(const std::uint16_t* p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
+  static V load_bytes(const std::uint8_t* p) {
+    return _mm512_cvtepi32_ps(
+        _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+  }
   static void store(float* p, V v) { _mm512_storeu_ps(p, v); }
   static void store_first(float* p, V v, int n) { _mm512_mask_storeu_ps(p, first(n), v); }
 

@@ -31,6 +31,20 @@ struct NeonLanes {
     for (int i = 0; i < n; ++i) all[i] = p[i];
     return load(all);
   }
+  static V load_f16(const std::uint16_t* p) {
+    V v;
+    for (int i = 0; i < 4; ++i) {
+      v.part[i] = vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p + 4 * i)));
+    }
+    return v;
+  }
+  static V load_bytes(const std::uint8_t* p) {
+    const uint8x16_t bytes = vld1q_u8(p);
+    const uint16x8_t low = vmovl_u8(vget_low_u8(bytes));
+    const uint16x8_t high = vmovl_high_u8(bytes);
+    return {{vcvtq_f32_u32(vmovl_u16(vget_low_u16(low))), vcvtq_f32_u32(vmovl_high_u16(low)),
+             vcvtq_f32_u32(vmovl_u16(vget_low_u16(high))), vcvtq_f32_u32(vmovl_high_u16(high))}};
+  }
   static void store(float* p, V v) {
     for (int i = 0; i < 4; ++i) vst1q_f32(p + 4 * i, v.part[i]);
   }

@@ -27,6 +27,16 @@ struct PortableLanes {
     for (int i = 0; i < n; ++i) v.lane[i] = p[i];
     return v;
   }
+  static V load_f16(const std::uint16_t* p) {
+    V v{};
+    for (int i = 0; i < 16; ++i) v.lane[i] = f16_to_float(p[i]);
+    return v;
+  }
+  static V load_bytes(const std::uint8_t* p) {
+    V v{};
+    for (int i = 0; i < 16; ++i) v.lane[i] = static_cast<float>(p[i]);
+    return v;
+  }
   static void store(float* p, V v) { store_first(p, v, 16); }
   static void store_first(float* p, V v, int n) {
     for (int i = 0; i < n; ++i) p[i] = v.lane[i];

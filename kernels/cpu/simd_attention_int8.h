@@ -164,7 +164,7 @@ class Int8AttentionTask : private AttentionRows {
       const Int8Group<F, Q> query{args_.q, element(r), element(r) + dim};
       const IntegerScale scale = query.scale();
       std::uint32_t* out = state_.queries + r * kInt8OperandStride;
-      state_.query_offsets[r] = -128 * query.store(out, scale);
+      state_.query_offsets[r] = query.store(out, scale);
       state_.query_scales[r] = scale.scale * args_.shape.scale;
       for (int d = 0; d < dim; d += 16) {
         L::store(state_.sums + r * kOperandStride + d, L::zero());
@@ -220,7 +220,7 @@ class Int8AttentionTask : private AttentionRows {
     const Int8Group<Float32Format<L>, Q> group{weights, 0, kChunk};
     const IntegerScale scale = group.scale();
     std::uint32_t* out = state_.weights + r * kInt8OperandStride;
-    state_.weight_offsets[r] = -128 * group.store(out, scale);
+    state_.weight_offsets[r] = group.store(out, scale);
     state_.weight_scales[r] = scale.scale;
     const float rescale = exp_f32(state_.max[r] - new_max);
     state_.total[r] = __builtin_fmaf(state_.total[r], rescale, L::sum(sum));
@@ -316,12 +316,12 @@ template <class F, class Q8, class Q4>
 constexpr Int8Kernels make_int8_kernels() {
   return {.products = {.tile_rows = Q8::Lanes::kTileRows,
                        .dwords_per_step = Q8::kDwordsPerStep,
-                       .pack = pack_int8<F, Q8>,
+                       .pack = pack_int8<F, Q8, Quantization::kInt8>,
                        .gemm = integer_gemm<Q8>},
           .int4_products = {.tile_rows = Q4::Lanes::kTileRows,
                             .dwords_per_step = Q4::kDwordsPerStep,
-                            .pack = pack_int8<F, Q8>,
-                            .gemm = integer_gemm<Q4>},
+                            .pack = pack_int8<F, Q8, Quantization::kInt4>,
+                            .gemm = int4_gemm<Q4>},
           .rope_and_store = rope_and_store<F, Int8KvStore<typename F::Lanes>>,
           .attention = int8_attention<F, Q8>};
 }

@@ -9,7 +9,8 @@
 //   I                sixteen int32 sums
 //   kElements        of a column in a step: 4 int8, 8 int4
 //   kDwordsPerStep   dwords of a packed row that a step reads
-//   start()          where sums begin, by GemmArgs::row_offsets, if it takes weights with theirs
+//   kOffset          whether it takes int8 weights with their offset
+//   start()          where sums then begin, by GemmArgs::row_offsets
 //   step(), to_float(); and of int8: store_inputs()
 #pragma once
 
@@ -25,6 +26,16 @@ namespace {
 template <class Q, int MR, int NV>
 struct IntegerSums {
   typename Q::I at[MR][NV];
+};
+
+// What the inputs of a tile's rows, and its columns, have for a group of int4 weights.
+struct InputGroup {
+  const float* scales;
+  const float* sums;
+};
+struct ColumnGroup {
+  const std::uint16_t* scales;
+  const std::uint8_t* zeros;
 };
 
 // Float sums of a tile over the groups of a slice. They are in memory on purpose: the integers of
@@ -53,15 +64,18 @@ struct SliceSums {
     }
   }
 
-  // Where columns have scales for each group.
-  [[gnu::always_inline]] void add(const IntegerSums<Q, MR, NV>& sums, const float* scales,
-                                  const float* columns) {
+  // Where columns have a scale and a zero point for each group. Taking the zero points off is
+  // exact: sixteenths of integers below 2^20.
+  [[gnu::always_inline]] void add(const IntegerSums<Q, MR, NV>& sums, const InputGroup& inputs,
+                                  const ColumnGroup& columns) {
 #pragma GCC unroll 4
     for (int v = 0; v < NV; ++v) {
-      const auto column_scales = L::load(columns + v * kPanelColumns);
+      const auto column_scales = L::load_f16(columns.scales + v * kPanelColumns);
+      const auto less = L::mul(L::load_bytes(columns.zeros + v * kPanelColumns), L::set1(-0.0625F));
 #pragma GCC unroll 16
       for (int m = 0; m < MR; ++m) {
-        const auto scaled = L::mul(Q::to_float(sums.at[m][v]), L::set1(scales[m]));
+        const auto sum = L::fma(less, L::set1(inputs.sums[m]), Q::to_float(sums.at[m][v]));
+        const auto scaled = L::mul(sum, L::set1(inputs.scales[m]));
         L::store(at[m][v], L::fma(scaled, column_scales, L::load(at[m][v])));
       }
     }
@@ -122,14 +136,15 @@ template <class Q, int MR, int NV, Prefetch P>
 
 template <class Q, int MR, int NV, Prefetch P>
 struct IntegerTile {
-  static constexpr bool kGroupScales = Q::kElements == 8;  // of columns
+  using Sums = IntegerSums<Q, MR, NV>;
+  using Slice = SliceSums<Q, MR, NV>;
 
   static void run(const GemmTile& tile) {
     const GemmArgs& g = *tile.gemm;
     const PanelPointers<NV> panels(tile);
     Accumulators<typename Q::Lanes, MR, NV> acc;
     TileStack<typename Q::Lanes, MR, NV> stack;
-    SliceSums<Q, MR, NV> slice;
+    Slice slice;
     const std::uint32_t* rows = tile.rows;  // of the group at hand, as is `at`
     std::int64_t at = tile.first_row;
     const float* columns = g.column_scales + tile.first_panel * kPanelColumns;
@@ -139,24 +154,58 @@ struct IntegerTile {
       for (std::int32_t begin = whole.begin; begin < whole.end; begin += kGroupSteps<Q>) {
         const std::int32_t rest = whole.end - begin;
         const std::int32_t end = begin + (kGroupSteps<Q> < rest ? kGroupSteps<Q> : rest);
-        IntegerSums<Q, MR, NV> sums;
+        Sums sums;
         start_sums(sums, g.row_offsets + at);
         add_group<Q, MR, NV, P>(sums, tile, panels, rows, {.begin = begin, .end = end});
-        if constexpr (kGroupScales) {
-          slice.add(sums, g.row_scales + at, columns);
-          columns += g.column_stride;
-        } else {
-          slice.add(sums, g.row_scales + at);
-        }
+        slice.add(sums, g.row_scales + at);
         rows += MR * GroupRows<Q>::kRowStride;
         at += g.rows;
       }
-      if constexpr (kGroupScales) {
-        slice.copy_to(acc);
-      } else {
-        slice.scale_to(acc, columns);
-        columns += g.column_stride;
+      slice.scale_to(acc, columns);
+      columns += g.column_stride;
+      stack.merge(acc, whole.merges);
+      if (s + 1 < g.num_segments) stack.push(acc);
+    }
+    finish_values(stack, acc, tile);
+  }
+};
+
+// The same for int4: each half of a group of inputs meets a group of weights.
+template <class Q, int MR, int NV, Prefetch P>
+struct Int4Tile {
+  static_assert(2 * kInt4Group == kQuantizationGroup);
+  static constexpr std::int32_t kHalfSteps = kGroupSteps<Q> / 2;
+
+  static void run(const GemmTile& tile) {
+    const GemmArgs& g = *tile.gemm;
+    const PanelPointers<NV> panels(tile);
+    Accumulators<typename Q::Lanes, MR, NV> acc;
+    TileStack<typename Q::Lanes, MR, NV> stack;
+    SliceSums<Q, MR, NV> slice;
+    const std::uint32_t* rows = tile.rows;  // of the group of inputs at hand
+    InputGroup inputs{g.row_scales + tile.first_row, g.row_half_sums + tile.first_row};
+    ColumnGroup columns{g.column_scales16 + tile.first_panel * kPanelColumns,
+                        g.column_zeros + tile.first_panel * kPanelColumns};
+    for (int s = 0; s < g.num_segments; ++s) {
+      const Segment& whole = g.segments[s];
+      slice.clear();
+      for (std::int32_t begin = whole.begin; begin < whole.end; begin += kGroupSteps<Q>) {
+        for (int half = 0; half < 2; ++half, inputs.sums += g.rows) {
+          const std::int32_t first = begin + half * kHalfSteps;
+          if (first >= whole.end) continue;
+          const std::int32_t end = first + kHalfSteps < whole.end ? first + kHalfSteps : whole.end;
+          IntegerSums<Q, MR, NV> sums;
+          start_sums(sums, g.row_offsets);
+          add_group<Q, MR, NV, P>(sums, tile, panels, rows + half * kHalfSteps * Q::kDwordsPerStep,
+                                  {.begin = first, .end = end});
+          slice.add(sums, inputs, columns);
+          columns.scales += g.column_stride;
+          columns.zeros += g.column_stride;
+        }
+        rows += MR * GroupRows<Q>::kRowStride;
+        inputs.scales += g.rows;
       }
+      slice.copy_to(acc);
       stack.merge(acc, whole.merges);
       if (s + 1 < g.num_segments) stack.push(acc);
     }
@@ -167,6 +216,11 @@ struct IntegerTile {
 template <class Q>
 void integer_gemm(const GemmArgs& g) {
   gemm<Q, IntegerTile>(g);
+}
+
+template <class Q>
+void int4_gemm(const GemmArgs& g) {
+  gemm<Q, Int4Tile>(g);
 }
 
 // What a scale is made from.
@@ -200,10 +254,17 @@ struct Int8Group {
     return int8_scale(magnitude.largest(), magnitude.finite());
   }
 
-  // Stores the integers behind each other and gives what store_inputs() gives of them.
+  // Stores all integers and gives where sums begin (Q::start()).
   std::int32_t store(std::uint32_t* out, const IntegerScale& scale) const {
+    const std::int32_t sum = store(out, scale, 0, static_cast<int>(end - begin));
+    return Q::kOffset ? -128 * sum : 0;
+  }
+
+  // Stores the integers from element `first` of the group on, before `last`, in their places, and
+  // gives their sum.
+  std::int32_t store(std::uint32_t* out, const IntegerScale& scale, int first, int last) const {
     std::int32_t sum = 0;
-    for (std::int64_t i = begin; i < end; i += 16) {
+    for (std::int64_t i = begin + first; i < end && i < begin + last; i += 16) {
       sum += Q::store_inputs(out + (i - begin) / 4 * Q::kDwordsPerStep,
                              L::mul(read(i), L::set1(scale.inverse)));
     }
@@ -211,8 +272,8 @@ struct Int8Group {
   }
 };
 
-// Rows of inputs in format F.
-template <class F, class Q>
+// Rows of inputs in format F, for weights of int8 or int4.
+template <class F, class Q, Quantization W>
 void pack_int8(const PackArgs& args) {
   std::uint32_t* out = args.packed;
   std::int64_t group_at = 0;
@@ -226,7 +287,14 @@ void pack_int8(const PackArgs& args) {
             args.x, begin, begin + (left < kQuantizationGroup ? left : kQuantizationGroup)};
         const IntegerScale scale = group.scale();
         args.scales[group_at + r] = scale.scale;
-        args.offsets[group_at + r] = -128 * group.store(out, scale);
+        if constexpr (W == Quantization::kInt4) {
+          float* const sums = args.half_sums + 2 * group_at + r;
+          sums[0] = static_cast<float>(group.store(out, scale, 0, kInt4Group));
+          sums[args.group_stride] =
+              static_cast<float>(group.store(out, scale, kInt4Group, kQuantizationGroup));
+        } else {
+          args.offsets[group_at + r] = group.store(out, scale);
+        }
         out += GroupRows<Q>::kRowStride;
       }
       group_at += args.group_stride;

@@ -43,73 +43,53 @@ float integer_of(float value, const IntegerScale& scale) {
 
 namespace {
 
-// Turns values into integers of a scale, and gives that.
-float quantize(std::span<float> values, Quantization quantization) {
-  if (quantization == Quantization::kInt4) {
-    const IntegerScale scale = int4_scale(values);
-    for (float& x : values) x = static_cast<float>(int4_of(x * scale.inverse));
-    return scale.scale;
-  }
-  const IntegerScale scale = int8_scale(largest_of(values), all_finite(values));
-  for (float& x : values) x = integer_of(x, scale);
-  return scale.scale;
-}
-
-// The groups of a slice, one after the other: apply(begin, end).
+// The groups of a slice, of `width` columns each, one after the other: apply(begin, end).
 template <class Apply>
-void for_each_group(std::int32_t begin, std::int32_t end, const Apply& apply) {
-  for (std::int32_t i = begin; i < end; i += kQuantizationGroup) {
-    apply(i, std::min(i + kQuantizationGroup, end));
+void for_each_group(IntegerUnit slice, std::int32_t width, const Apply& apply) {
+  for (std::int32_t i = slice.begin; i < slice.end; i += width) {
+    apply(i, std::min(i + width, slice.end));
   }
-}
-
-// Scales of every group.
-std::vector<float> quantize_groups(float* row, const ReductionTree& tree,
-                                   Quantization quantization) {
-  std::vector<float> scales;
-  for (std::size_t s = 0; s < tree.merges.size(); ++s) {
-    for_each_group(tree.bounds[s], tree.bounds[s + 1], [&](std::int32_t begin, std::int32_t end) {
-      scales.push_back(quantize({row + begin, row + end}, quantization));
-    });
-  }
-  return scales;
 }
 
 }  // namespace
 
-std::vector<float> quantize_weights(float* row, const ReductionTree& tree,
-                                    Quantization quantization) {
-  if (quantization == Quantization::kInt4) return quantize_groups(row, tree, quantization);
+std::vector<float> quantize_inputs(float* row, const ReductionTree& tree) {
   std::vector<float> scales;
   for (std::size_t s = 0; s < tree.merges.size(); ++s) {
-    scales.push_back(quantize({row + tree.bounds[s], row + tree.bounds[s + 1]}, quantization));
+    for_each_group({tree.bounds[s], tree.bounds[s + 1]}, kQuantizationGroup,
+                   [&](std::int32_t begin, std::int32_t end) {
+                     const std::span<float> group(row + begin, row + end);
+                     const IntegerScale scale = int8_scale(largest_of(group), all_finite(group));
+                     for (float& x : group) x = integer_of(x, scale);
+                     scales.push_back(scale.scale);
+                   });
   }
   return scales;
 }
 
-std::vector<float> quantize_inputs(float* row, const ReductionTree& tree) {
-  return quantize_groups(row, tree, Quantization::kInt8);
-}
-
 std::vector<float> quantized_inner_product(const QuantizedRow& inputs, const QuantizedRow& weights,
                                            const ReductionTree& tree, Quantization quantization) {
+  const bool int4 = quantization == Quantization::kInt4;
   std::vector<float> stack;
   const float* input_scale = inputs.scales;
   const float* weight_scale = weights.scales;
   for (std::size_t s = 0; s < tree.merges.size(); ++s) {
+    const std::int32_t first = tree.bounds[s];
     float value = 0.0F;
-    for_each_group(tree.bounds[s], tree.bounds[s + 1], [&](std::int32_t begin, std::int32_t end) {
-      std::int32_t integers = 0;
-      for (std::int32_t i = begin; i < end; ++i) {
-        integers += static_cast<std::int32_t>(inputs.values[i]) *
-                    static_cast<std::int32_t>(weights.values[i]);
-      }
-      const auto sum = static_cast<float>(integers);
-      value = quantization == Quantization::kInt4
-                  ? std::fma(sum * *input_scale++, *weight_scale++, value)
-                  : std::fma(sum, *input_scale++, value);
-    });
-    if (quantization == Quantization::kInt8) value *= *weight_scale++;
+    for_each_group({first, tree.bounds[s + 1]}, int4 ? kInt4Group : kQuantizationGroup,
+                   [&](std::int32_t begin, std::int32_t end) {
+                     double exact = 0.0;  // integers, of int4 sixteenths: at most 2^20 of them
+                     for (std::int32_t i = begin; i < end; ++i) {
+                       exact += static_cast<double>(inputs.values[i]) *
+                                static_cast<double>(weights.values[i]);
+                     }
+                     const auto sum = static_cast<float>(exact);
+                     const float scale = input_scale[(begin - first) / kQuantizationGroup];
+                     value = int4 ? std::fma(sum * scale, *weight_scale++, value)
+                                  : std::fma(sum, scale, value);
+                   });
+    input_scale += (tree.bounds[s + 1] - first + kQuantizationGroup - 1) / kQuantizationGroup;
+    if (!int4) value *= *weight_scale++;
     push_and_merge(stack, value, tree.merges[s]);
   }
   return stack;

@@ -64,15 +64,11 @@ float largest_of(std::span<const float> values);  // magnitude; 0 for none
 bool all_finite(std::span<const float> values);
 float integer_of(float value, const IntegerScale& scale);
 
-/// Turns a row of tree.k() weights into integers and gives their scales: int8 one a slice, int4 one
-/// a group.
-std::vector<float> quantize_weights(float* row, const ReductionTree& tree,
-                                    Quantization quantization);
-
-/// The same for a row of inputs, which are int8 with one scale a group.
+/// Turns a row of tree.k() inputs into int8 integers and gives their scales, one a group.
 std::vector<float> quantize_inputs(float* row, const ReductionTree& tree);
 
-/// A row of integers (held as float32) and its scales.
+/// A row of integers (held as float32, those of int4 weights less their zero points) and its
+/// scales.
 struct QuantizedRow {
   const float* values = nullptr;
   const float* scales = nullptr;

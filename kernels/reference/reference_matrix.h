@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/ops.h"
+#include "kernels/quantize.h"
 
 namespace headrace {
 
@@ -18,12 +19,13 @@ class ReferenceMatrix final : public Matrix {
   int num_values() const override { return spec_.tree.num_values(); }
   std::size_t bytes() const override { return weights_.size() * sizeof(float); }
   void set_rows(std::int64_t first_row, ConstTensorView rows) override;
+  void set_integer_rows(std::int64_t first_row, const IntegerRows& rows) override;
 
   const ReductionTree& tree() const { return spec_.tree; }
   bool quantized() const { return spec_.quantization != Quantization::kNone; }
   const float* row(std::int64_t i) const { return weights_.data() + i * k(); }
   Quantization quantization() const { return spec_.quantization; }
-  /// Of row i, as quantize_weights() gives them; only of a quantised matrix.
+  /// Of row i, one a unit; only of a quantised matrix.
   const float* scales(std::int64_t i) const { return scales_[static_cast<std::size_t>(i)].data(); }
 
   /// Writes row i as float32 [k], scales multiplied in.
@@ -32,7 +34,8 @@ class ReferenceMatrix final : public Matrix {
  private:
   MatrixSpec spec_;
   DType dtype_;
-  std::vector<float> weights_;              // [n, k]
+  std::vector<IntegerUnit> units_;          // of a quantised matrix
+  std::vector<float> weights_;              // [n, k]; integers less their zero points
   std::vector<std::vector<float>> scales_;  // [n]; empty unless quantised
 };
 

@@ -27,6 +27,11 @@ std::unique_ptr<Checkpoint> Checkpoint::open(const std::filesystem::path& model)
                   path.string(), what.empty() ? std::string() : "; it looks like " + what));
 }
 
+void Checkpoint::read_integers(std::string_view name, const TensorBlock& /*block*/,
+                               std::span<const std::int32_t> /*bounds*/, IntegerBlock& /*out*/) {
+  throw std::invalid_argument("tensor " + std::string(name) + " is not quantised");
+}
+
 void Checkpoint::read_rows(std::string_view name, std::int64_t begin, std::int64_t end,
                            float* out) {
   const std::vector<TensorInfo>& all = tensors();

@@ -8,12 +8,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "kernels/tensor.h"
 #include "model/checkpoint/input_file.h"
+#include "model/checkpoint/integer_layout.h"
 #include "model/config.h"
 
 namespace headrace {
@@ -25,6 +27,7 @@ struct TensorInfo {
   std::string stored_type;  // "F32", "BF16", "F16", "Q8_0", "Q4_1", ...; keeps every value
   std::uint64_t stored_bytes = 0;
   bool as_stored = true;  // values are those of the file, not computed from them
+  Quantization quantization = Quantization::kNone;  // of a matrix that can be read as integers
 };
 
 /// Rows [row_begin, row_end) of columns [col_begin, col_end). A vector is one row.
@@ -74,6 +77,12 @@ class Checkpoint {
   /// Bytes that read_block() takes from the files: more than the block has where it reads bytes
   /// between. Throws like it.
   virtual std::uint64_t bytes_to_read(std::string_view name, const TensorBlock& block) const = 0;
+
+  /// Reads a block of a quantised matrix as it is stored. bounds: where the reader cuts the block's
+  /// columns into slices, from 0 on; the matrix was quantised for the same ones, or
+  /// std::invalid_argument names it. Otherwise like read_block().
+  virtual void read_integers(std::string_view name, const TensorBlock& block,
+                             std::span<const std::int32_t> bounds, IntegerBlock& out);
 
   /// read_block() of whole rows [begin, end).
   void read_rows(std::string_view name, std::int64_t begin, std::int64_t end, float* out);

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kPieceValues = std::int64_t{2} << 20;
 constexpr std::int64_t kGroupBytes = std::int64_t{64} << 20;
 
-using Sink = std::function<void(std::span<const std::byte>)>;
+using Sink = ByteSink;
 
 // A tensor on its way: read by rows, encoded, handed on in the order it will be stored in.
 class TensorStream {
@@ -135,6 +135,14 @@ std::vector<std::int64_t> slice_bounds_for(const TensorInfo& info, const ModelCo
   return {slices.bounds.begin(), slices.bounds.end()};
 }
 
+// Where the matrix becomes integers: in which, and in which slices.
+void quantize(const TensorInfo& info, const MatrixQuantizer& quantizer, Hdf5Tensor& tensor) {
+  const Quantization type = quantizer.type_of(info);
+  if (type == Quantization::kNone) return;
+  tensor.type = type == Quantization::kInt8 ? "INT8" : "INT4";
+  if (tensor.slice_bounds.empty()) tensor.slice_bounds = {0, info.cols};
+}
+
 Hdf5Plan plan_of(const Checkpoint& model, const ConvertOptions& options) {
   Hdf5Plan plan;
   std::map<std::string, std::vector<std::int64_t>> shapes;
@@ -147,7 +155,13 @@ Hdf5Plan plan_of(const Checkpoint& model, const ConvertOptions& options) {
     tensor.type = stored_type_for(info, model.preferred_dtype(), options.dtype);
     tensor.shape = shapes.at(info.name);
     tensor.slice_bounds = slice_bounds_for(info, model.config());
+    if (options.quantizer != nullptr) quantize(info, *options.quantizer, tensor);
     plan.tensors.push_back(std::move(tensor));
+  }
+  if (options.quantizer != nullptr) {
+    plan.quantization = {std::string(quantization_name(options.quantizer->wanted())),
+                         std::string(dtype_name(options.dtype.value_or(model.preferred_dtype())))};
+    plan.report = options.quantizer->report();
   }
   plan.files = model.companion_files();
   plan.provenance = {
@@ -155,34 +169,45 @@ Hdf5Plan plan_of(const Checkpoint& model, const ConvertOptions& options) {
   return plan;
 }
 
-std::uint64_t bytes_of(const Hdf5Tensor& tensor) {
-  std::uint64_t bytes = hdf5_type_bytes(tensor.type);
-  for (const std::int64_t length : tensor.shape) bytes *= static_cast<std::uint64_t>(length);
-  return bytes;
-}
-
+// quantizer: null where no tensor of the plan is quantised.
 void stream_all(Checkpoint& model, const std::vector<Hdf5Tensor>& tensors, const Sink& sink,
-                const ConvertProgress& progress) {
+                const ConvertProgress& progress, MatrixQuantizer* quantizer = nullptr) {
   std::uint64_t total = 0;
-  for (const Hdf5Tensor& tensor : tensors) total += bytes_of(tensor);
+  for (const Hdf5Tensor& tensor : tensors) total += tensor.implied_bytes();
   std::uint64_t done = 0;
   const Sink counting = [&](std::span<const std::byte> bytes) {
     sink(bytes);
     done += bytes.size();
     if (progress) progress(done, total);
   };
-  for (const Hdf5Tensor& tensor : tensors) TensorStream(model, tensor, counting).run();
+  for (const Hdf5Tensor& tensor : tensors) {
+    if (tensor.quantization() != Quantization::kNone) {
+      quantizer->write(tensor.name, tensor.integers(), counting);
+    } else {
+      TensorStream(model, tensor, counting).run();
+    }
+  }
 }
 
 }  // namespace
 
+void require_plain(const Checkpoint& model) {
+  for (const TensorInfo& info : model.tensors()) {
+    if (info.quantization == Quantization::kNone) continue;
+    throw std::invalid_argument(fmt::format(
+        "tensor {} is quantised already: convert the model that it was made from", info.name));
+  }
+}
+
 void convert_to_hdf5(Checkpoint& model, const fs::path& path, const ConvertOptions& options,
                      const ConvertProgress& progress) {
+  require_plain(model);
   Hdf5Plan plan = plan_of(model, options);
   const std::vector<Hdf5Tensor> tensors = plan.tensors;
   Hdf5Writer writer(path, std::move(plan));
   stream_all(
-      model, tensors, [&](std::span<const std::byte> bytes) { writer.append(bytes); }, progress);
+      model, tensors, [&](std::span<const std::byte> bytes) { writer.append(bytes); }, progress,
+      options.quantizer);
   writer.finish();
 }
 

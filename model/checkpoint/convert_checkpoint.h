@@ -9,6 +9,7 @@
 #include <string>
 
 #include "model/checkpoint/checkpoint.h"
+#include "model/quantizer/matrix_quantizer.h"
 
 namespace headrace {
 
@@ -19,19 +20,25 @@ struct ConvertOptions {
   /// The type of all matrices. Nothing: stored values stay as they are, quantised ones become what
   /// --dtype auto computes with.
   std::optional<DType> dtype;
+  /// Turns matrices into integers; null for none.
+  MatrixQuantizer* quantizer = nullptr;
   std::string source;   // name of the model, for provenance
   std::string program;  // that converts: "headrace 1.2.3"
 };
 
+/// Throws std::invalid_argument where a tensor is quantised already.
+void require_plain(const Checkpoint& model);
+
 /// Writes a Headrace HDF5 checkpoint, at once or not at all. Throws std::invalid_argument where it
-/// cannot be created, std::runtime_error on I/O errors.
+/// cannot be created or the model is quantised already, std::runtime_error on I/O errors.
 void convert_to_hdf5(Checkpoint& model, const std::filesystem::path& path,
                      const ConvertOptions& options, const ConvertProgress& progress);
 
 /// Writes a Hugging Face directory, which must not exist yet, at once or not at all: the files that
 /// the model came with and one model.safetensors, in the names and layouts that transformers has
 /// for the family. Of a model from GGUF, whose files are none of a directory, a config.json is made
-/// and no tokenizer. Throws std::invalid_argument where config.json cannot say what metadata do.
+/// and no tokenizer. Throws std::invalid_argument where config.json cannot say what metadata do
+/// or the model is quantised already.
 void convert_to_hugging_face(Checkpoint& model, const std::filesystem::path& directory,
                              const ConvertProgress& progress);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -51,6 +52,23 @@ void take_part(const StoredLayout& layout, const FileCheckpointParts& parts, Sto
   tensor.shape.front() = part.rows;
   tensor.bytes = tensor.bytes / static_cast<std::uint64_t>(part.stored_rows) *
                  static_cast<std::uint64_t>(part.rows);
+}
+
+// The part of a block's columns that lies in one slice of a quantised matrix.
+struct SliceColumns {
+  std::size_t slice = 0;
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
+std::vector<SliceColumns> slices_with(const IntegerLayout& layout, const TensorBlock& block) {
+  std::vector<SliceColumns> parts;
+  for (std::size_t s = 0; s < layout.num_slices(); ++s) {
+    const std::int64_t begin = std::max<std::int64_t>(block.col_begin, layout.bounds()[s]);
+    const std::int64_t end = std::min<std::int64_t>(block.col_end, layout.bounds()[s + 1]);
+    if (begin < end) parts.push_back({s, begin, end});
+  }
+  return parts;
 }
 
 // take(offset, count, stored) for every run of the block's rows (a vector's values): the block that
@@ -170,12 +188,14 @@ FileCheckpoint::FileCheckpoint(FileCheckpointParts parts) : parts_(std::move(par
   }
   check_tensors();
   for (const auto& [name, tensor] : by_name_) {
-    infos_.push_back({.name = name,
-                      .rows = rows_of(*tensor),
-                      .cols = tensor->shape.back(),
-                      .stored_type = std::string(tensor->type->name),
-                      .stored_bytes = tensor->bytes,
-                      .as_stored = tensor->form != StoredForm::kOneLess});
+    infos_.push_back(
+        {.name = name,
+         .rows = rows_of(*tensor),
+         .cols = tensor->shape.back(),
+         .stored_type = tensor->integers ? tensor->type_name : std::string(tensor->type->name),
+         .stored_bytes = tensor->bytes,
+         .as_stored = tensor->form != StoredForm::kOneLess,
+         .quantization = tensor->integers ? tensor->integers->type() : Quantization::kNone});
   }
 }
 
@@ -218,7 +238,7 @@ void FileCheckpoint::check_tensor(const StoredTensor& tensor,
         "{}: tensor {} has the shape {}, but {} implies {}", where, in_quotes(tensor.file_name),
         shape_text(tensor.shape), parts_.config_name, shape_text(expected)));
   }
-  if (tensor.type == nullptr) {
+  if (tensor.type == nullptr && !tensor.integers) {
     throw std::invalid_argument(fmt::format("{}: tensor {} has the type {}; supported: {}", where,
                                             in_quotes(tensor.file_name),
                                             in_quotes(tensor.type_name), parts_.types));
@@ -226,6 +246,7 @@ void FileCheckpoint::check_tensor(const StoredTensor& tensor,
 }
 
 DType FileCheckpoint::preferred_dtype() const {
+  if (parts_.compute_dtype) return *parts_.compute_dtype;
   // Norms and biases stay float32 in many 16-bit checkpoints; matrices are what matters.
   const bool any = std::any_of(infos_.begin(), infos_.end(), [](const TensorInfo& info) {
     return info.rows > 1 && info.stored_type == "F32";
@@ -237,6 +258,8 @@ void FileCheckpoint::read_block(std::string_view name, const TensorBlock& block,
   const StoredTensor& tensor = tensor_with(name, block);
   if (!tensor.pieces.empty()) {
     read_pieces(tensor, block, out);
+  } else if (tensor.integers) {
+    read_dequantized(tensor, block, out);
   } else if (tensor.form == StoredForm::kTransposed) {
     read_transposed(tensor, block, out);
   } else {
@@ -251,8 +274,15 @@ void FileCheckpoint::read_block(std::string_view name, const TensorBlock& block,
 
 std::uint64_t FileCheckpoint::bytes_to_read(std::string_view name, const TensorBlock& block) const {
   const StoredTensor& tensor = tensor_with(name, block);
-  const StoredMatrix matrix = stored_matrix(tensor);
   std::uint64_t bytes = 0;
+  if (tensor.integers) {
+    for (const SliceColumns& slice : slices_with(*tensor.integers, block)) {
+      bytes += tensor.integers->record_bytes(slice.slice) *
+               static_cast<std::uint64_t>(block.row_end - block.row_begin);
+    }
+    return bytes;
+  }
+  const StoredMatrix matrix = stored_matrix(tensor);
   if (!tensor.pieces.empty()) {
     for_each_piece(tensor, block, [&](std::size_t /*piece*/, const TensorBlock& part) {
       bytes += TensorReader::bytes_to_read(matrix, part);
@@ -265,6 +295,60 @@ std::uint64_t FileCheckpoint::bytes_to_read(std::string_view name, const TensorB
         bytes += TensorReader::bytes_to_read(matrix, stored);
       });
   return bytes;
+}
+
+void FileCheckpoint::read_integers(std::string_view name, const TensorBlock& block,
+                                   std::span<const std::int32_t> bounds, IntegerBlock& out) {
+  const StoredTensor& tensor = tensor_with(name, block);
+  if (!tensor.integers) {
+    throw std::invalid_argument(fmt::format("tensor {} is not quantised", in_quotes(name)));
+  }
+  const IntegerLayout& layout = *tensor.integers;
+  const IntegerLayout::Slices slices = layout.slices_of(block.col_begin, block.col_end);
+  const std::span<const std::int32_t> stored(layout.bounds().data() + slices.begin,
+                                             slices.end - slices.begin + 1);
+  if (!std::equal(stored.begin(), stored.end(), bounds.begin(), bounds.end(),
+                  [&](std::int32_t in_file, std::int32_t wanted) {
+                    return in_file - block.col_begin == wanted;
+                  })) {
+    throw std::invalid_argument(fmt::format(
+        "{}: tensor {} was quantised in other slices of its columns than its product is summed in; "
+        "convert the model again",
+        parts_.files[tensor.file].path().string(), in_quotes(tensor.file_name)));
+  }
+  out.resize(block.row_end - block.row_begin, bounds, layout.type());
+  read_slices(tensor, block, slices, out);
+}
+
+// The records of the block's rows in some slices, each slice's in one piece.
+void FileCheckpoint::read_slices(const StoredTensor& tensor, const TensorBlock& rows,
+                                 IntegerLayout::Slices slices, IntegerBlock& out) {
+  const IntegerLayout& layout = *tensor.integers;
+  for (std::size_t s = slices.begin; s < slices.end; ++s) {
+    records_.resize(layout.record_bytes(s) * static_cast<std::size_t>(out.rows));
+    parts_.files[tensor.file].read(tensor.offset + layout.record_offset(s, rows.row_begin),
+                                   records_);
+    layout.decode(s, slices.begin, records_.data(), out);
+  }
+}
+
+void FileCheckpoint::read_dequantized(const StoredTensor& tensor, const TensorBlock& block,
+                                      float* out) {
+  const IntegerLayout& layout = *tensor.integers;
+  const std::int64_t cols = block.col_end - block.col_begin;
+  IntegerBlock integers;
+  std::vector<float> values;
+  for (const SliceColumns& slice : slices_with(layout, block)) {
+    const std::int32_t width = layout.bounds()[slice.slice + 1] - layout.bounds()[slice.slice];
+    integers.resize(block.row_end - block.row_begin, std::array{0, width}, layout.type());
+    read_slices(tensor, block, {slice.slice, slice.slice + 1}, integers);
+    values.resize(integers.integers.size());
+    integers.dequantize(layout.type(), values.data());
+    for (std::int64_t r = 0; r < integers.rows; ++r) {
+      const float* row = values.data() + r * width - layout.bounds()[slice.slice];
+      std::copy(row + slice.begin, row + slice.end, out + r * cols + slice.begin - block.col_begin);
+    }
+  }
 }
 
 // The tensor of that name, which must have the block.

@@ -36,6 +36,7 @@ struct StoredTensor {
   std::uint64_t bytes = 0;
   std::vector<std::int64_t> slice_bounds;  // see StoredMatrix; only of types with single values
   std::optional<std::uint64_t> checksum;   // of the stored bytes, where the format has one
+  std::optional<IntegerLayout> integers;   // of a quantised matrix, instead of a type
 
   // What add_tensor() fills in; it also reduces bytes to those of the canonical tensor.
   std::vector<std::int64_t> shape;  // canonical
@@ -53,6 +54,7 @@ struct FileCheckpointParts {
   std::string config_text;  // what the fingerprint covers apart from the files: config.json's
   std::string generation_config;
   ModelConfig config;
+  std::optional<DType> compute_dtype;  // where the format says what --dtype auto means
   std::vector<InputFile> files;
   std::vector<std::uint64_t> header_bytes;  // of each file
   std::vector<StoredTensor> tensors;
@@ -79,6 +81,8 @@ class FileCheckpoint : public Checkpoint {
   bool has(std::string_view name) const override { return by_name_.contains(name); }
   DType preferred_dtype() const override;
   void read_block(std::string_view name, const TensorBlock& block, float* out) override;
+  void read_integers(std::string_view name, const TensorBlock& block,
+                     std::span<const std::int32_t> bounds, IntegerBlock& out) override;
   std::uint64_t bytes_to_read(std::string_view name, const TensorBlock& block) const override;
   std::string fingerprint() const override;
   std::string format() const override;
@@ -91,6 +95,9 @@ class FileCheckpoint : public Checkpoint {
   const StoredTensor& tensor_with(std::string_view name, const TensorBlock& block) const;
   void check_tensor(const StoredTensor& tensor, const std::vector<std::int64_t>& expected) const;
   void read_transposed(const StoredTensor& tensor, const TensorBlock& block, float* out);
+  void read_dequantized(const StoredTensor& tensor, const TensorBlock& block, float* out);
+  void read_slices(const StoredTensor& tensor, const TensorBlock& rows,
+                   IntegerLayout::Slices slices, IntegerBlock& out);
   void read_runs(const StoredTensor& tensor, const TensorBlock& block, float* out);
   void read_pieces(const StoredTensor& tensor, const TensorBlock& block, float* out);
   StoredMatrix stored_matrix(const StoredTensor& tensor) const;
@@ -99,7 +106,8 @@ class FileCheckpoint : public Checkpoint {
   std::map<std::string, const StoredTensor*, std::less<>> by_name_;
   std::vector<TensorInfo> infos_;
   TensorReader reader_;
-  std::vector<float> columns_;  // of a transposed tensor
+  std::vector<float> columns_;      // of a transposed tensor
+  std::vector<std::byte> records_;  // of a quantised one
 };
 
 }  // namespace headrace

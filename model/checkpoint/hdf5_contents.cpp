@@ -191,11 +191,44 @@ void check_slices(const Hdf5Tensor& tensor, const std::vector<std::int64_t>& sto
   }
 }
 
+// A quantised matrix: bytes, laid out as integer_layout.h says.
+void read_quantized(hid_t dataset, const std::string& where, Hdf5Tensor& tensor) {
+  const std::string kind = text_attribute(dataset, "quantization");
+  if (kind != "int8" && kind != "int4") {
+    fail(fmt::format("{} has the quantization {}; int8 and int4 are read", where, in_quotes(kind)));
+  }
+  tensor.type = kind == "int8" ? "INT8" : "INT4";
+  const Hdf5Id type(HR_HDF5(H5Dget_type(dataset)));
+  if (HR_HDF5(H5Tequal(type.get(), H5T_STD_U8LE)) == 0) {
+    fail(fmt::format("{} is quantised, but no list of bytes", where));
+  }
+  tensor.shape = shape_attribute(dataset, "shape");
+  const std::vector<std::int64_t> stored_shape = dataset_shape(dataset, where);
+  check_slices(tensor, stored_shape, where);
+  constexpr std::uint64_t kMostBytesOfValue = 5;  // a slice of one int8, with its scale
+  checked_bytes(tensor.shape, kMostBytesOfValue, where);
+  if (tensor.shape[1] > std::numeric_limits<std::int32_t>::max()) {
+    fail(fmt::format("{} has {} columns", where, tensor.shape[1]));
+  }
+  tensor.bytes = tensor.implied_bytes();
+  if (tensor.bytes != static_cast<std::uint64_t>(stored_shape.front())) {
+    fail(fmt::format("{} holds {} bytes, but its shape and quantization imply {}", where,
+                     stored_shape.front(), tensor.bytes));
+  }
+}
+
 Hdf5Tensor read_tensor(hid_t group, const std::string& name, std::uint64_t file_bytes) {
   const std::string where = "tensor " + in_quotes(name);
   const Hdf5Id dataset(HR_HDF5(H5Dopen2(group, name.c_str(), H5P_DEFAULT)));
   Hdf5Tensor tensor;
   tensor.name = name;
+  if (find_attribute(dataset.get(), "quantization")) {
+    tensor.slice_bounds = shape_attribute(dataset.get(), "slice_bounds");
+    read_quantized(dataset.get(), where, tensor);
+    tensor.offset = dataset_offset(dataset.get(), where, tensor.bytes, file_bytes);
+    tensor.checksum = number_attribute(dataset.get(), "checksum");
+    return tensor;
+  }
   tensor.type = stored_type_of(dataset.get(), where);
   const std::vector<std::int64_t> stored_shape = dataset_shape(dataset.get(), where);
   tensor.slice_bounds = shape_attribute(dataset.get(), "slice_bounds");
@@ -275,13 +308,23 @@ void check_root(hid_t file) {
         "Face directory or a .gguf file)");
   }
   const std::uint64_t version = number_attribute(file, "version");
-  if (version != kHdf5Version) {
-    fail(fmt::format("has version {} of the format; this program reads version {}", version,
-                     kHdf5Version));
+  if (version != kHdf5Version && version != kHdf5IntegerVersion) {
+    fail(fmt::format("has version {} of the format; this program reads versions {} and {}", version,
+                     kHdf5Version, kHdf5IntegerVersion));
   }
   if (number_attribute(file, "complete") != 1) {
     fail("was not finished by the program that wrote it: convert the model again");
   }
+}
+
+Hdf5Quantization read_quantization(hid_t file) {
+  Hdf5Quantization quantization{.type = text_attribute(file, "quantization"),
+                                .compute_dtype = text_attribute(file, "compute_dtype")};
+  if (quantization.compute_dtype != "float32" && quantization.compute_dtype != "bfloat16") {
+    fail(fmt::format("has the compute_dtype {}; float32 and bfloat16 are read",
+                     in_quotes(quantization.compute_dtype)));
+  }
+  return quantization;
 }
 
 void check_overlaps(const Hdf5Contents& contents) {
@@ -348,6 +391,9 @@ Hdf5Contents read_hdf5_contents(const fs::path& path) {
     contents.provenance = {.source = text_attribute(file, "source"),
                            .fingerprint = text_attribute(file, "source_fingerprint"),
                            .program = text_attribute(file, "program")};
+    if (number_attribute(file, "version") == kHdf5IntegerVersion) {
+      contents.quantization = read_quantization(file);
+    }
     const Hdf5Id tensors(HR_HDF5(H5Gopen2(file, "tensors", H5P_DEFAULT)));
     for (const std::string& name : members(tensors.get(), "tensors")) {
       contents.tensors.push_back(read_tensor(tensors.get(), name, file_bytes));

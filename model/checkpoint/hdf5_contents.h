@@ -19,9 +19,19 @@ struct Hdf5Provenance {
   std::string program;      // that made it
 };
 
+/// What a file with quantised matrices says about them.
+struct Hdf5Quantization {
+  std::string type;           // what was asked for: "int8" or "int4"
+  std::string compute_dtype;  // what --dtype auto computes with: "bfloat16" or "float32"
+};
+
+/// The name of the report on them among the files.
+inline constexpr const char* kQuantizationReport = "quantization.txt";
+
 struct Hdf5Contents {
   std::string main_file;  // among files: config.json, or the GGUF file the model was made from
   Hdf5Provenance provenance;
+  std::optional<Hdf5Quantization> quantization;
   std::vector<Hdf5Tensor> tensors;  // in order of name
   std::vector<Hdf5File> files;      // in order of name
 };

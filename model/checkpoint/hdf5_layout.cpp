@@ -22,6 +22,22 @@ Hdf5Id half_type(const FloatFields& fields) {
 
 }  // namespace
 
+Quantization Hdf5Tensor::quantization() const {
+  if (type == "INT8") return Quantization::kInt8;
+  return type == "INT4" ? Quantization::kInt4 : Quantization::kNone;
+}
+
+IntegerLayout Hdf5Tensor::integers() const {
+  return {quantization(), shape.front(), {slice_bounds.begin(), slice_bounds.end()}};
+}
+
+std::uint64_t Hdf5Tensor::implied_bytes() const {
+  if (quantization() != Quantization::kNone) return integers().bytes();
+  std::uint64_t implied = hdf5_type_bytes(type);
+  for (const std::int64_t length : shape) implied *= static_cast<std::uint64_t>(length);
+  return implied;
+}
+
 Hdf5Id hdf5_type(std::string_view type) {
   if (type == "F32") return Hdf5Id(HR_HDF5(H5Tcopy(H5T_IEEE_F32LE)));
   if (type == "BF16") return half_type({.exponent_bits = 8, .mantissa_bits = 7, .bias = 127});

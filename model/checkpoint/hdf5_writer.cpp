@@ -84,12 +84,6 @@ void write_numbers(hid_t object, const char* name, const std::vector<std::int64_
   HR_HDF5(H5Awrite(attribute.get(), H5T_NATIVE_INT64, numbers.data()));
 }
 
-std::uint64_t stored_bytes(const Hdf5Tensor& tensor) {
-  std::uint64_t bytes = hdf5_type_bytes(tensor.type);
-  for (const std::int64_t length : tensor.shape) bytes *= static_cast<std::uint64_t>(length);
-  return bytes;
-}
-
 }  // namespace
 
 Hdf5Writer::Hdf5Writer(const std::filesystem::path& path, Hdf5Plan plan)
@@ -97,6 +91,11 @@ Hdf5Writer::Hdf5Writer(const std::filesystem::path& path, Hdf5Plan plan)
   declare_root();
   const Hdf5Id files = create_group(file_.get(), "files");
   for (const ModelFile& file : plan_.files) embed(files.get(), file);
+  if (plan_.report) {
+    const std::uint64_t bytes = plan_.report->size();
+    embed_bytes(files.get(), {kQuantizationReport, {}, bytes, {{0, bytes}}},
+                std::as_bytes(std::span(*plan_.report)));
+  }
   const Hdf5Id tensors = create_group(file_.get(), "tensors");
   for (Hdf5Tensor& tensor : plan_.tensors) declare_tensor(tensors.get(), tensor);
   HR_HDF5(H5Fflush(file_.get(), H5F_SCOPE_GLOBAL));
@@ -105,19 +104,29 @@ Hdf5Writer::Hdf5Writer(const std::filesystem::path& path, Hdf5Plan plan)
 void Hdf5Writer::declare_root() {
   const hid_t root = file_.get();
   write_text(root, "format", std::string(kHdf5Format));
-  write_number(root, "version", kHdf5Version);
+  write_number(root, "version", plan_.quantization ? kHdf5IntegerVersion : kHdf5Version);
   write_number(root, "complete", 0);
   write_text(root, "main_file", plan_.files.front().name);
   write_text(root, "source", plan_.provenance.source);
   write_text(root, "source_fingerprint", plan_.provenance.fingerprint);
   write_text(root, "program", plan_.provenance.program);
+  if (!plan_.quantization) return;
+  write_text(root, "quantization", plan_.quantization->type);
+  write_text(root, "compute_dtype", plan_.quantization->compute_dtype);
 }
 
 void Hdf5Writer::declare_tensor(hid_t group, Hdf5Tensor& tensor) {
-  tensor.bytes = stored_bytes(tensor);
+  tensor.bytes = tensor.implied_bytes();
+  const bool quantized = tensor.quantization() != Quantization::kNone;
   std::vector<hsize_t> lengths(tensor.shape.begin(), tensor.shape.end());
   if (!tensor.slice_bounds.empty()) lengths = {lengths[0] * lengths[1]};
-  const Hdf5Id dataset = create_dataset(group, tensor.name, hdf5_type(tensor.type), lengths);
+  if (quantized) lengths = {tensor.bytes};
+  const Hdf5Id type = quantized ? Hdf5Id(HR_HDF5(H5Tcopy(H5T_STD_U8LE))) : hdf5_type(tensor.type);
+  const Hdf5Id dataset = create_dataset(group, tensor.name, type, lengths);
+  if (quantized) {
+    write_text(dataset.get(), "quantization",
+               std::string(quantization_name(tensor.quantization())));
+  }
   if (!tensor.slice_bounds.empty()) {
     write_numbers(dataset.get(), "shape", tensor.shape);
     write_numbers(dataset.get(), "slice_bounds", tensor.slice_bounds);
@@ -130,11 +139,17 @@ void Hdf5Writer::declare_tensor(hid_t group, Hdf5Tensor& tensor) {
 void Hdf5Writer::embed(hid_t group, const ModelFile& file) {
   const InputFile source(file.path);
   std::vector<std::byte> bytes;
-  std::vector<std::int64_t> extents;
   for (const FileExtent& extent : file.extents) {
     const std::size_t start = bytes.size();
     bytes.resize(start + (extent.end - extent.begin));
     source.read(extent.begin, std::span(bytes).subspan(start));
+  }
+  embed_bytes(group, file, bytes);
+}
+
+void Hdf5Writer::embed_bytes(hid_t group, const ModelFile& file, std::span<const std::byte> bytes) {
+  std::vector<std::int64_t> extents;
+  for (const FileExtent& extent : file.extents) {
     extents.push_back(static_cast<std::int64_t>(extent.begin));
     extents.push_back(static_cast<std::int64_t>(extent.end));
   }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,6 +24,8 @@ struct Hdf5Plan {
   std::vector<Hdf5Tensor> tensors;  // names, types, shapes, slices; the rest is filled in here
   std::vector<ModelFile> files;     // the main one first
   Hdf5Provenance provenance;
+  std::optional<Hdf5Quantization> quantization;  // of a model with quantised matrices
+  std::optional<std::string> report;             // on them: /files/quantization.txt
 };
 
 /// Owns the unfinished file, which vanishes with the object unless finish() was called.
@@ -43,6 +46,7 @@ class Hdf5Writer {
   void declare_root();
   void declare_tensor(hid_t group, Hdf5Tensor& tensor);
   void embed(hid_t group, const ModelFile& file);
+  void embed_bytes(hid_t group, const ModelFile& file, std::span<const std::byte> bytes);
   void end_tensor();
   void write_checksums();
 

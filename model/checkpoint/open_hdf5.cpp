@@ -29,7 +29,11 @@ StoredTensor stored_tensor(const Hdf5Tensor& tensor) {
   stored.file_name = tensor.name;
   stored.stored_shape = tensor.shape;
   stored.type_name = tensor.type;
-  stored.type = type_of(tensor.type);
+  if (tensor.quantization() != Quantization::kNone) {
+    stored.integers = tensor.integers();
+  } else {
+    stored.type = type_of(tensor.type);
+  }
   stored.offset = tensor.offset;
   stored.bytes = tensor.bytes;
   stored.slice_bounds = tensor.slice_bounds;
@@ -40,6 +44,9 @@ StoredTensor stored_tensor(const Hdf5Tensor& tensor) {
 // The checksums stand for all contents: equal manifests are equal models.
 std::string manifest(const Hdf5Contents& contents) {
   std::string text = fmt::format("main {}\n", contents.main_file);
+  if (contents.quantization) {
+    text += fmt::format("computes {}\n", contents.quantization->compute_dtype);
+  }
   for (const Hdf5Tensor& t : contents.tensors) {
     text += fmt::format("tensor {} {} [{}] slices [{}] {:016x}\n", t.name, t.type,
                         fmt::join(t.shape, ", "), fmt::join(t.slice_bounds, ", "), t.checksum);
@@ -93,7 +100,11 @@ std::unique_ptr<Checkpoint> open_hdf5(const fs::path& path) {
   const Hdf5Contents contents = read_hdf5_contents(path);
   FileCheckpointParts parts;
   parts.format = "hdf5";
-  parts.types = "F32, F16, BF16";
+  parts.types = "F32, F16, BF16, INT8, INT4";
+  if (contents.quantization) {
+    parts.compute_dtype =
+        contents.quantization->compute_dtype == "float32" ? DType::kFloat32 : DType::kBFloat16;
+  }
   parts.companions = companions(path, contents);
   parts.config_text = manifest(contents);
   parts.files.emplace_back(path);

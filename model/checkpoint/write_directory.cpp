@@ -206,6 +206,7 @@ class PartialDirectory {
 
 void convert_to_hugging_face(Checkpoint& model, const fs::path& directory,
                              const ConvertProgress& progress) {
+  require_plain(model);
   const std::vector<ModelFile> companions = model.companion_files();
   const fs::path& main = companions.front().path;
   PartialDirectory partial(directory);

@@ -1,8 +1,10 @@
 #!/bin/bash
 # What quantising costs a model: perplexity of a text, by the log-probabilities that headrace gives its prompts, and how
 # far these are from the unquantised model's on the average.
-#   tests/bench/quality.sh [--text FILE] [--threads 2] [--headrace PROGRAM] [--model MODEL]
-# Without --text this tree's own pages are the text.
+#   tests/bench/quality.sh [--text FILE] [--calibration FILE] [--max-layer-error X] [--threads 2] [--headrace PROGRAM] [--model MODEL]
+# Without --text this tree's own pages are the text, and without --calibration other ones are what integers are chosen by. What
+# matrices take is printed, too. Matrices that come from a Q4_1 file, as those of the default model do, fit int4's groups of 32
+# exactly: what plain rounding costs other models is far more, and what calibration is good for shows with those alone.
 # shellcheck source-path=SCRIPTDIR/../..
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -11,16 +13,18 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . launch/model.sh
 . tests/bench/measure.sh
 
-threads=2 model="" headrace=build/release/launch/headrace
+threads=2 model="" calibration="" max_error=0.002 headrace=build/release/launch/headrace
 text=(README.md ARCHITECTURE.md model/TOKENIZERS.md runtime/job/JOURNAL.md)
 while [ $# -gt 0 ]; do
   [ $# -ge 2 ] || fail "$1 needs a value" 2
   case $1 in
   --text) text=("$2") ;;
   --threads) threads=$2 ;;
+  --calibration) calibration=$2 ;;
+  --max-layer-error) max_error=$2 ;;
   --model) model=$2 ;;
   --headrace) headrace=$2 ;;
-  *) fail "unknown option $1 (there are --text, --threads, --model, --headrace)" 2 ;;
+  *) fail "unknown option $1 (there are --text, --calibration, --max-layer-error, --threads, --model, --headrace)" 2 ;;
   esac
   shift 2
 done
@@ -45,11 +49,28 @@ cat "${text[@]}" | awk '
   }
   END { flush() }' >"$work/requests.jsonl"
 
+if [ -z "$calibration" ]; then
+  calibration=$work/calibration.txt
+  cat model/checkpoint/FORMAT.md runtime/schedule/STEP_PLAN.md tests/golden/README.md CHANGELOG.md kernels/ops.h \
+    kernels/cpu/simd_gemm.h runtime/schedule/scheduler.h model/families/*.h launch/generate.cpp >"$calibration"
+fi
+
+# convert NAME OPTION...: a checkpoint $work/NAME.h5, and what its tensors take.
+convert() {
+  local name=$1
+  shift
+  [ $# -eq 0 ] || set -- "$@" --threads "$threads"
+  "$headrace" convert --model "$model" --output "$work/$name.h5" "$@" >"$work/$name.log" 2>&1 ||
+    { tail -n 20 "$work/$name.log" >&2; fail "converting $name"; }
+  echo "$name: $("$headrace" inspect "$work/$name.h5" --json | grep -oP '"weight_bytes"\s*:\s*\K[0-9]+') bytes of weights"
+  sed -n '/^whole model/,/^matrices/p' "$work/$name.log"
+}
+
 # score NAME OPTION...: leaves the log-probabilities, one a line, in $work/NAME, and prints what they come to.
 score() {
   local name=$1 output=$work/$1.jsonl
   shift
-  mpirun -n 1 --bind-to none "$headrace" generate --model "$model" --input "$work/requests.jsonl" --output "$output" \
+  mpirun -n 1 --bind-to none "$headrace" generate --model "${scored:-$model}" --input "$work/requests.jsonl" --output "$output" \
     --threads "$threads" "$@" >"$output.log" 2>&1 || { tail -n 20 "$output.log" >&2; fail "$name failed"; }
   grep -oP '"token_logprobs"\s*:\s*\[\K[^]]*' "$output" |
     awk -F, '{ for (i = 1; i < NF; ++i) if ($i != "null") print $i }' >"$work/$name"
@@ -67,4 +88,13 @@ score int8-cache --kv-cache-dtype int8
 score int8-weights --quantization int8
 score int8-weights-and-cache --quantization int8 --kv-cache-dtype int8
 score int4-weights --quantization int4
+convert plain
+convert int8-rounded --quantize int8
+convert int8-calibrated --quantize int8 --calibration "$calibration"
+scored=$work/int8-calibrated.h5 score int8-calibrated
+convert int4-rounded --quantize int4
+convert int4-calibrated --quantize int4 --calibration "$calibration"
+scored=$work/int4-calibrated.h5 score int4-calibrated
+convert int4-limited --quantize int4 --calibration "$calibration" --max-layer-error "$max_error"
+scored=$work/int4-limited.h5 score int4-limited
 echo "$(wc -l <"$work/plain") tokens"

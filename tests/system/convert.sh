@@ -35,6 +35,23 @@ done
 model=$work/gqa_tied.h5 answers two 2
 same "$work/gqa_tied-one.jsonl" "$work/two.jsonl" "two ranks"
 
+# Quantised: the answers of quantising while loading, for every split, and no option to run it.
+for type in int8 int4; do
+  convert --model tests/data/golden/gqa_tied --quantize $type --output "$work/$type.h5"
+  code=0
+  model=tests/data/golden/gqa_tied generate 1 "$work/$type-source.jsonl" --threads 1 --quantization $type || code=$?
+  expect_code $code 3 "quantising while loading"
+  model=$work/$type.h5 answers $type-one 1
+  "$headrace" compare "$work/$type-source.jsonl" "$work/$type-one.jsonl" >/dev/null ||
+    fail "$type: other answers from the checkpoint"
+  model=$work/$type.h5 answers $type-stages 2
+  same "$work/$type-one.jsonl" "$work/$type-stages.jsonl" "$type in two stages"
+  code=0
+  model=$work/$type.h5 generate 2 "$work/$type-shards.jsonl" --threads 1 --tensor-parallel-size 2 || code=$?
+  expect_code $code 3 "$type in two shards"
+  same "$work/$type-one.jsonl" "$work/$type-shards.jsonl" "$type in two shards"
+done
+
 # And back: the same weights under the same name of the model give the same job.
 convert --model "$work/gqa_tied.h5" --to safetensors --output "$work/gqa_tied"
 model=$work/gqa_tied answers back 1
@@ -64,6 +81,9 @@ grep -q 'no tokenizer' "$work/convert.log" || fail "no word of the tokenizer: $(
 model=$work/from_gguf answers from-gguf 1 --tokenizer tests/data/golden/gguf_q4_1/model.gguf
 "$headrace" compare "$work/gguf_q4_1-source.jsonl" "$work/from-gguf.jsonl" >/dev/null ||
   fail "gguf_q4_1: other answers from the directory"
+refused "is quantised already" convert --model "$work/int8.h5" --to safetensors --output "$work/none"
+refused "quantised already" generate --model "$work/int8.h5" --quantization int8 --input "$requests" --output "$work/none.jsonl"
+[ ! -e "$work/none" ] && [ ! -e "$work/none.partial" ] || fail "a refused conversion leaves a directory"
 
 "$headrace" inspect --verify "$sound" >"$work/out" || fail "a sound checkpoint is not sound: $(cat "$work/out")"
 grep -q '^sound$' "$work/out" || fail "inspect does not say so"

@@ -150,8 +150,8 @@ TEST_F(Hdf5Damage, ChangedConfigurationIsRefused) {
 }
 
 TEST_F(Hdf5Damage, OtherVersionsAreRefusedByNumber) {
-  change_number("/", "version", 2);
-  EXPECT_EQ(refusal(), "has version 2 of the format; this program reads version 1");
+  change_number("/", "version", 3);
+  EXPECT_EQ(refusal(), "has version 3 of the format; this program reads versions 1 and 2");
 }
 
 TEST_F(Hdf5Damage, UnfinishedFileIsRefused) {
