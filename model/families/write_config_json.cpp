@@ -179,7 +179,10 @@ std::string difference(const ModelConfig& a, const ModelConfig& b) {
 }  // namespace
 
 Json json_number(float value) {
-  return Json::parse(fmt::format("{}", value));
+  std::string text = fmt::format("{}", value);
+  // transformers takes no integer for some numbers.
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  return Json::parse(text);
 }
 
 float attention_scale(const ModelConfig& model) {

@@ -227,6 +227,7 @@ kill_node() {
   # shellcheck disable=SC2046
   kill -KILL $(processes_of "${name}2")
 }
-fault dead-node "${name}2|lost communication" kill_node
+# mpirun itself misses the node's daemon, and has several ways to say so.
+fault dead-node "${name}2|lost communication|unable to reliably start one or more daemons" kill_node
 fault dead-link "waited 3 s .--stall-timeout. for" ip -n "${name}2" link set link0 down
 echo "jobs over nodes gave the bytes of one rank"
