@@ -36,6 +36,10 @@ macro(headrace_time_limit variable)
   math(EXPR ${variable} "${${variable}} * ${HEADRACE_TEST_SLOWNESS}")
 endmacro()
 
+set(HEADRACE_SANITIZER_ENVIRONMENT
+    "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/lsan.supp;TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp"
+)
+
 # headrace_test(name SOURCES ... LINK ... [TIMEOUT s] [LABELS ...] [RANKS n ...]): one GoogleTest
 # binary <name>_test. Without RANKS it runs as one process; with RANKS it runs under mpirun once for
 # each number, and mpirun's own time limit ends the ranks before CTest's would.
@@ -55,7 +59,7 @@ function(headrace_test name)
     add_test(NAME ${name} COMMAND ${name}_test)
     set_tests_properties(
       ${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "unit;${ARG_LABELS}"
-                         ENVIRONMENT "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/lsan.supp"
+                         ENVIRONMENT "${HEADRACE_SANITIZER_ENVIRONMENT}"
                          WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
     return()
   endif()
@@ -74,7 +78,7 @@ endfunction()
 
 # What lets ranks outnumber the cores of a test machine, and root start them in a container.
 set(HEADRACE_MPI_ENVIRONMENT
-    "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;OMPI_MCA_hwloc_base_binding_policy=none;OMPI_MCA_mpi_yield_when_idle=1;ASAN_OPTIONS=detect_leaks=0;HEADRACE_TEST_SLOWNESS=${HEADRACE_TEST_SLOWNESS}"
+    "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;OMPI_MCA_hwloc_base_binding_policy=none;OMPI_MCA_mpi_yield_when_idle=1;ASAN_OPTIONS=detect_leaks=0;${HEADRACE_SANITIZER_ENVIRONMENT};HEADRACE_TEST_SLOWNESS=${HEADRACE_TEST_SLOWNESS}"
 )
 
 function(headrace_print_summary)

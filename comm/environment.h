@@ -3,6 +3,7 @@
 
 #include <mpi.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,9 @@ class Environment {
   ~Environment();
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
+
+  /// When it was made, before MPI started: the program's beginning.
+  std::chrono::steady_clock::time_point begin() const { return begin_; }
 
   int rank() const { return world_.rank(); }
   int num_ranks() const { return world_.size(); }
@@ -40,6 +44,7 @@ class Environment {
     Session();
     ~Session();
   };
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   Session session_;  // before the communicators, so that it ends after them
   Communicator world_;
   Communicator node_;

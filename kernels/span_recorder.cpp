@@ -73,7 +73,7 @@ void SpanRecorder::enter(Phase phase) {
   stack_[++depth_] = {.phase = phase, .begin_ns = now};
 }
 
-void SpanRecorder::leave() noexcept {
+void SpanRecorder::leave() noexcept {  // NOLINT(bugprone-exception-escape): as said above
   require_entered(depth_);
   const Open open = stack_[depth_];
   if (recording_) {

@@ -66,7 +66,7 @@ class SpanRecorder {
   void enter(Phase phase);
   /// Ends the innermost phase. That there is one is the caller's business: without it the program
   /// ends.
-  void leave() noexcept;
+  void leave() noexcept;  // NOLINT(bugprone-exception-escape): meant to
   /// The same, but the time counts for the phase around it and no span is kept.
   void withdraw();
 
@@ -119,7 +119,7 @@ class ScopedPhase {
   ScopedPhase(SpanRecorder* recorder, Phase phase) : recorder_(recorder) {
     if (recorder_ != nullptr) recorder_->enter(phase);
   }
-  ~ScopedPhase() { end(); }
+  ~ScopedPhase() { end(); }  // NOLINT(bugprone-exception-escape): see leave()
   ScopedPhase(const ScopedPhase&) = delete;
   ScopedPhase& operator=(const ScopedPhase&) = delete;
 

@@ -140,6 +140,10 @@ int run_convert(const std::vector<std::string>& args) {
   }
   std::cout << fmt::format("{}: {} tensors, {}\n", o->output, model->tensors().size(),
                            report.summary());
+  if (o->to == "safetensors" && model->companion_files().front().name != "config.json") {
+    std::cout << "config.json is made from the GGUF metadata; no tokenizer is written: take the "
+                 "original model's, or give generate --tokenizer the GGUF file\n";
+  }
   return kExitSuccess;
 }
 

@@ -74,6 +74,7 @@ class Job {
                        .max_logit_rows = setup_.size.max_logit_rows},
         links_->exchange.get());
     load_s_ = seconds_since(start);
+    loading_peak_bytes_ = peak_memory_bytes();
   }
 
   // The name of a rank of this pipeline.
@@ -130,9 +131,14 @@ class Job {
   }
 
   std::vector<RankReport> gather_reports(const StageTimes& times) {
+    const StageMemory planned =
+        stage_memories(setup_, options_).at(static_cast<std::size_t>(setup_.at.pipeline));
     const std::vector<std::string> texts =
         environment_.world().gather(encode_report({.at = setup_.at,
                                                    .times = times,
+                                                   .weight_bytes = planned.weight_bytes,
+                                                   .kv_cache_bytes = planned.kv_bytes,
+                                                   .loading_peak_bytes = loading_peak_bytes_,
                                                    .peak_memory_bytes = peak_memory_bytes(),
                                                    .num_threads = setup_.num_threads,
                                                    .host = environment_.host()}),
@@ -202,6 +208,7 @@ class Job {
                            .layers = layer_counts(),
                            .wall_s = wall_s,
                            .load_s = load_s_,
+                           .start_up_s = start_up_s(host_side.latencies()),
                            .counts = host_side.counts(),
                            .latencies = host_side.latencies(),
                            .replicas = replicas(),
@@ -215,6 +222,11 @@ class Job {
     fmt::print(stderr, "{}\n", closing_line(end));
     environment_.world().broadcast(std::to_string(exit_code), 0);
     return exit_code;
+  }
+
+  double start_up_s(const HostLatencies& latencies) const {
+    if (latencies.earliest_token == Clock::time_point{}) return 0.0;
+    return std::chrono::duration<double>(latencies.earliest_token - environment_.begin()).count();
   }
 
   std::string closing_line(LoopEnd end) const {
@@ -246,6 +258,7 @@ class Job {
   std::unique_ptr<StageExecutor> executor_;
   std::optional<JobTracer> tracer_;
   double load_s_ = 0.0;
+  std::uint64_t loading_peak_bytes_ = 0;
 };
 
 // A finished job is only checked: its input must be the one it was made from.

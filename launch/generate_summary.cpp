@@ -84,6 +84,9 @@ std::string encode_report(const RankReport& report) {
               {"busy_ns", report.times.busy_ns},
               {"wait_ns", report.times.wait_ns},
               {"transfer_ns", report.times.transfer_ns},
+              {"weight_bytes", report.weight_bytes},
+              {"kv_cache_bytes", report.kv_cache_bytes},
+              {"loading_peak_bytes", report.loading_peak_bytes},
               {"peak_memory_bytes", report.peak_memory_bytes},
               {"threads", report.num_threads},
               {"host", report.host}}
@@ -97,6 +100,9 @@ RankReport decode_report(const std::string& text) {
       .times = {.busy_ns = json.at("busy_ns"),
                 .wait_ns = json.at("wait_ns"),
                 .transfer_ns = json.at("transfer_ns")},
+      .weight_bytes = json.at("weight_bytes"),
+      .kv_cache_bytes = json.at("kv_cache_bytes"),
+      .loading_peak_bytes = json.at("loading_peak_bytes"),
       .peak_memory_bytes = json.at("peak_memory_bytes"),
       .num_threads = json.at("threads"),
       .host = json.at("host")};
@@ -115,12 +121,16 @@ Json summary_json(const RunReport& r) {
                      {"busy_percent", rounded(shares.busy, 0.01)},
                      {"wait_percent", rounded(shares.wait, 0.01)},
                      {"transfer_percent", rounded(shares.transfer, 0.01)},
+                     {"weight_bytes", rank.weight_bytes},
+                     {"kv_cache_bytes", rank.kv_cache_bytes},
+                     {"loading_peak_bytes", rank.loading_peak_bytes},
                      {"peak_memory_bytes", rank.peak_memory_bytes}});
   }
   const Totals totals = totals_of(r.replicas);
   return {{"layout", r.layout},
           {"wall_s", rounded(r.wall_s, 1e-3)},
           {"load_s", rounded(r.load_s, 1e-3)},
+          {"start_up_s", rounded(r.start_up_s, 1e-3)},
           {"run_prompt_tokens", r.counts.num_run_prompt_tokens},
           {"run_completion_tokens", r.counts.num_run_tokens},
           {"resumed_tokens", r.counts.num_resumed_tokens},

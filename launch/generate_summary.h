@@ -18,6 +18,9 @@ namespace headrace {
 struct RankReport {
   Coordinates at;
   StageTimes times;
+  std::uint64_t weight_bytes = 0;  // planned, as is kv_cache_bytes
+  std::uint64_t kv_cache_bytes = 0;
+  std::uint64_t loading_peak_bytes = 0;  // of memory, by the time the weights were there
   std::uint64_t peak_memory_bytes = 0;
   int num_threads = 0;
   std::string host;
@@ -31,6 +34,7 @@ struct RunReport {
   std::vector<int> layers;  // by stage
   double wall_s = 0.0;      // of this run's loop
   double load_s = 0.0;      // of reading the weights
+  double start_up_s = 0.0;  // from the program's start to the first sampled token; 0: none came
   HostCounts counts;
   HostLatencies latencies;
   std::vector<ReplicaView> replicas;

@@ -275,6 +275,7 @@ class Bench {
     std::iota(blocks.begin(), blocks.end(), 0);
     std::shuffle(blocks.begin(), blocks.end(), std::mt19937(1));
     std::vector<SequenceRows> sequences;
+    sequences.reserve(static_cast<std::size_t>(batch.sequences));
     for (int s = 0; s < batch.sequences; ++s) {
       sequences.push_back({s * batch.rows_each, batch.rows_each, batch.context - batch.rows_each,
                            blocks.data() + s * blocks_each, 0});

@@ -74,7 +74,7 @@ StageWeights load_weights(const Environment& environment, const GenerateOptions&
       sum_over(environment.world(), shared ? shared->bytes_read() : expected);
   if (environment.rank() == 0) {
     const double seconds = seconds_since(start);
-    fmt::print(stderr, "loaded: {:.1f} MB of weights from {:.1f} MB read, {:.2f} s, {:.2f} GB/s\n",
+    fmt::print(stderr, "loaded: {:.3f} MB of weights from {:.3f} MB read, {:.2f} s, {:.2f} GB/s\n",
                megabytes(held), megabytes(read), seconds, megabytes(held) / 1e3 / seconds);
   }
   return weights;

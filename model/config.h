@@ -44,8 +44,9 @@ std::vector<float> rope_inverse_frequencies(const RopeConfig& rope,
 /// The set for a sequence of at most max_length tokens, prompt and completion together.
 RopeLength rope_length(const RopeConfig& rope, int max_length);
 
-/// Norms of queries and keys before RoPE: none, one over each head, or one over all heads.
-enum class QkNorm { kNone, kHead, kProjection };
+/// Norms of queries and keys before RoPE, without biases: none; one over each head, with weights
+/// that all heads share or with weights of each head's own; or one over all heads.
+enum class QkNorm { kNone, kHead, kOwnHead, kProjection };
 
 /// What may differ from layer to layer.
 struct LayerTraits {

@@ -328,8 +328,25 @@ void StageModel::norm_shared_projections(const LayerWeights& weights, TensorView
   }
 }
 
+// Each head with its own weights: an operation a head, since one norms equal parts alike.
+void StageModel::norm_each_head(const LayerWeights& weights, TensorView qkv) {
+  const std::int64_t dim = attention_.head_dim;
+  const auto norm_heads = [&](int first, int count, const NormWeights& of_heads) {
+    Norm norm = norm_of(of_heads);
+    for (int h = 0; h < count; ++h, norm.weight += dim) {
+      ops_.norm_parts(qkv, {.begin = (first + h) * dim, .width = dim}, norm);
+    }
+  };
+  norm_heads(0, attention_.num_heads, weights.q_norm);
+  norm_heads(attention_.num_heads, attention_.num_kv_heads, weights.k_norm);
+}
+
 void StageModel::norm_queries_and_keys(const LayerWeights& weights, TensorView qkv) {
   if (config_.qk_norm == QkNorm::kNone) return;
+  if (config_.qk_norm == QkNorm::kOwnHead) {
+    norm_each_head(weights, qkv);
+    return;
+  }
   if (shares_norms(config_, part_)) {
     norm_shared_projections(weights, qkv);
     return;

@@ -83,6 +83,7 @@ class StageModel {
   TensorView attend(int index, ConstTensorView normed, RowsOfGroups rows);
   TensorView run_mlp(const LayerWeights& weights, ConstTensorView normed);
   void norm_queries_and_keys(const LayerWeights& weights, TensorView qkv);
+  void norm_each_head(const LayerWeights& weights, TensorView qkv);
   void norm_shared_projections(const LayerWeights& weights, TensorView qkv);
   void pre_norm(TensorView normed, ConstTensorView hidden, const NormWeights& weights);
   void add_outcome(TensorView hidden, ConstTensorView x, const RowParallel& product);

@@ -31,8 +31,8 @@ struct NormWeights {
 struct LayerWeights {
   NormWeights attention_norm;  // [hidden]
   Linear qkv;                  // [(heads + 2 * kv_heads) * head_dim, hidden]: queries, keys, values
-  NormWeights q_norm;          // [head_dim] or [heads * head_dim]
-  NormWeights k_norm;          // [head_dim] or [kv_heads * head_dim]
+  NormWeights q_norm;          // [head_dim] or [heads * head_dim], of own heads or all
+  NormWeights k_norm;          // [head_dim] or [kv_heads * head_dim], likewise
   Linear output;               // [hidden, heads * head_dim]
   NormWeights attention_post_norm;  // [hidden]
   NormWeights mlp_norm;             // [hidden]

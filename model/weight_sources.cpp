@@ -70,10 +70,16 @@ class LayerNorms {
   NormSource hidden(bool has, const char* name) const {
     return has ? norm(name, {0, config_.hidden_size}) : NormSource{};
   }
-  // One head's vector for all heads, or a vector over all of them, which every rank norms whole.
-  NormSource heads(const char* name, int num_heads) const {
+  // One head's vector for all heads, those of the rank's heads, or a vector over all heads, which
+  // every rank norms whole.
+  NormSource heads(const char* name, IndexRange own, int num_heads) const {
+    IndexRange range{0, 1};
+    if (config_.qk_norm == QkNorm::kOwnHead) range = own;
+    if (config_.qk_norm == QkNorm::kProjection) range = {0, num_heads};
     if (config_.qk_norm == QkNorm::kNone) return {};
-    return norm(name, {0, config_.head_dim * (config_.qk_norm == QkNorm::kHead ? 1 : num_heads)});
+    return {.weight = vector_source(fmt::format("{}{}.weight", prefix_, name),
+                                    scaled(range, config_.head_dim)),
+            .bias = {}};
   }
 
  private:
@@ -107,8 +113,8 @@ LayerSources layer_sources(const ModelConfig& c, const StageShard& shard, int la
                               {attention + "k_proj", keys},
                               {attention + "v_proj", keys}},
                              c.hidden_size, c.qkv_bias),
-      .q_norm = norms.heads("self_attn.q_norm", c.num_heads),
-      .k_norm = norms.heads("self_attn.k_norm", c.num_kv_heads),
+      .q_norm = norms.heads("self_attn.q_norm", own.heads, c.num_heads),
+      .k_norm = norms.heads("self_attn.k_norm", own.kv_heads, c.num_kv_heads),
       .output = row_parallel(attention + "o_proj", c.hidden_size, queries,
                              tree_of(shard.attention_sum.parts[rank]), c.output_bias),
       .attention_post_norm = norms.hidden(c.post_norms, "self_attn.post_norm"),

@@ -38,7 +38,8 @@ struct NormSource {
   WeightSource bias;
 };
 
-/// What a layer may have. Norms of queries and keys are those of this rank's heads.
+/// What a layer may have. Norms of queries and keys are those of this rank's heads, but
+/// for one over all heads.
 struct LayerSources {
   NormSource attention_norm;
   LinearSource qkv;

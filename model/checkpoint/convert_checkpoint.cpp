@@ -4,19 +4,13 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "model/checkpoint/decoder_tensors.h"
 #include "model/checkpoint/encode.h"
 #include "model/checkpoint/hdf5_writer.h"
-#include "model/checkpoint/json_object.h"
-#include "model/checkpoint/open_checkpoint.h"
-#include "model/checkpoint/partial_file.h"
-#include "model/families/family.h"
 #include "partition/reduction_slices.h"
 
 namespace headrace {
@@ -121,13 +115,9 @@ class TensorStream {
 };
 
 std::string stored_type_for(const TensorInfo& info, DType preferred, std::optional<DType> wanted) {
-  if (!info.as_stored) return "F32";
   const bool is_matrix = info.rows > 1;
-  if (is_matrix && wanted) return *wanted == DType::kFloat32 ? "F32" : "BF16";
-  const bool plain =
-      info.stored_type == "F32" || info.stored_type == "BF16" || info.stored_type == "F16";
-  if (plain) return info.stored_type;
-  return preferred == DType::kFloat32 ? "F32" : "BF16";
+  if (info.as_stored && is_matrix && wanted) return *wanted == DType::kFloat32 ? "F32" : "BF16";
+  return type_to_write(info, preferred);
 }
 
 // The matrices whose products are summed over tensor-parallel ranks are cut by columns, between
@@ -184,80 +174,6 @@ void stream_all(Checkpoint& model, const std::vector<Hdf5Tensor>& tensors, const
   for (const Hdf5Tensor& tensor : tensors) TensorStream(model, tensor, counting).run();
 }
 
-// The header of one safetensors file (safetensors_file.h), padded to a multiple of 8 bytes.
-std::string safetensors_header(const std::vector<Hdf5Tensor>& tensors) {
-  nlohmann::ordered_json json = {{"__metadata__", {{"format", "pt"}}}};
-  std::uint64_t offset = 0;
-  for (const Hdf5Tensor& tensor : tensors) {
-    const std::uint64_t end = offset + bytes_of(tensor);
-    json[tensor.name] = {
-        {"dtype", tensor.type}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
-    offset = end;
-  }
-  std::string text = json.dump();
-  text.resize((text.size() + 7) / 8 * 8, ' ');
-  return text;
-}
-
-void write_safetensors(Checkpoint& model, const fs::path& path, const ConvertProgress& progress) {
-  std::vector<Hdf5Tensor> tensors = plan_of(model, {}).tensors;
-  for (Hdf5Tensor& tensor : tensors) tensor.slice_bounds.clear();
-  const std::string header = safetensors_header(tensors);
-  const std::uint64_t length = header.size();
-  PartialFile file(path);
-  file.write_at(0, std::as_bytes(std::span(&length, 1)));
-  file.write_at(sizeof(length), std::as_bytes(std::span(header)));
-  std::uint64_t position = sizeof(length) + header.size();
-  stream_all(
-      model, tensors,
-      [&](std::span<const std::byte> bytes) {
-        file.write_at(position, bytes);
-        position += bytes.size();
-      },
-      progress);
-  file.commit();
-}
-
-void copy_companion(const ModelFile& companion, const fs::path& directory) {
-  const InputFile source(companion.path);
-  std::vector<std::byte> bytes(companion.bytes);
-  source.read(0, bytes);
-  const fs::path target = directory / companion.name;
-  fs::create_directories(target.parent_path());
-  PartialFile file(target);
-  file.write_at(0, bytes);
-  file.commit();
-}
-
-// A directory that appears at once or not at all; until then it is DIRECTORY.partial.
-class PartialDirectory {
- public:
-  explicit PartialDirectory(fs::path directory)
-      : directory_(std::move(directory)), path_(directory_.string() + ".partial") {
-    fs::remove_all(path_);
-    fs::create_directories(path_);
-  }
-  ~PartialDirectory() {
-    std::error_code error;
-    if (!committed_) fs::remove_all(path_, error);
-  }
-  PartialDirectory(const PartialDirectory&) = delete;
-  PartialDirectory& operator=(const PartialDirectory&) = delete;
-
-  const fs::path& path() const { return path_; }
-
-  void commit() {
-    fs::rename(path_, directory_);
-    committed_ = true;
-    sync_directory(directory_.has_parent_path() ? directory_.parent_path() : fs::path("."));
-  }
-
- private:
-  fs::path directory_;
-  fs::path path_;
-  bool committed_ = false;
-};
-
 }  // namespace
 
 void convert_to_hdf5(Checkpoint& model, const fs::path& path, const ConvertOptions& options,
@@ -268,29 +184,6 @@ void convert_to_hdf5(Checkpoint& model, const fs::path& path, const ConvertOptio
   stream_all(
       model, tensors, [&](std::span<const std::byte> bytes) { writer.append(bytes); }, progress);
   writer.finish();
-}
-
-void convert_to_hugging_face(Checkpoint& model, const fs::path& directory,
-                             const ConvertProgress& progress) {
-  const std::vector<ModelFile> companions = model.companion_files();
-  if (companions.front().name != "config.json") {
-    throw std::invalid_argument(fmt::format(
-        "{}: the model comes from a GGUF file, which has no config.json and no tokenizer.json; a "
-        "Hugging Face directory can be made from one, or from an .h5 file made from one",
-        companions.front().path.string()));
-  }
-  const Family& family = family_of(JsonObject::read(companions.front().path, kMaxConfigBytes));
-  if (!has_canonical_tensors(family)) {
-    throw std::invalid_argument(fmt::format(
-        "{}: the files of {} fuse, name or store tensors in a way that cannot be written "
-        "back; a Hugging Face directory can be made for architectures that store them "
-        "as Llama does",
-        companions.front().path.string(), family.architecture));
-  }
-  PartialDirectory partial(directory);
-  for (const ModelFile& companion : companions) copy_companion(companion, partial.path());
-  write_safetensors(model, partial.path() / "model.safetensors", progress);
-  partial.commit();
 }
 
 }  // namespace headrace

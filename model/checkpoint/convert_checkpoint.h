@@ -29,9 +29,9 @@ void convert_to_hdf5(Checkpoint& model, const std::filesystem::path& path,
                      const ConvertOptions& options, const ConvertProgress& progress);
 
 /// Writes a Hugging Face directory, which must not exist yet, at once or not at all: the files that
-/// the model came with and one model.safetensors. Throws std::invalid_argument for a model that has
-/// no config.json, since none could be made that says all that GGUF metadata do, and for a family
-/// whose directories have other names or layouts than the canonical ones.
+/// the model came with and one model.safetensors, in the names and layouts that transformers has
+/// for the family. Of a model from GGUF, whose files are none of a directory, a config.json is made
+/// and no tokenizer. Throws std::invalid_argument where config.json cannot say what metadata do.
 void convert_to_hugging_face(Checkpoint& model, const std::filesystem::path& directory,
                              const ConvertProgress& progress);
 

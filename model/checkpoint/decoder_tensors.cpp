@@ -25,6 +25,11 @@ void add_norms(const ModelConfig& model, const std::string& prefix,
   const auto add = [&](std::string_view name, std::int64_t length) {
     add_norm(fmt::format("{}{}", prefix, name), length, model.norm_bias, tensors);
   };
+  const auto add_of_heads = [&](std::string_view name, int heads) {
+    const std::int64_t length =
+        std::int64_t{model.qk_norm == QkNorm::kHead ? 1 : heads} * model.head_dim;
+    add_norm(fmt::format("{}{}", prefix, name), length, false, tensors);
+  };
   if (model.pre_norms) add("input_layernorm", model.hidden_size);
   if (model.pre_norms && !model.shared_pre_norm) {
     add("post_attention_layernorm", model.hidden_size);
@@ -34,9 +39,8 @@ void add_norms(const ModelConfig& model, const std::string& prefix,
     add("mlp.post_norm", model.hidden_size);
   }
   if (model.qk_norm != QkNorm::kNone) {
-    const bool whole = model.qk_norm == QkNorm::kProjection;
-    add("self_attn.q_norm", std::int64_t{whole ? model.num_heads : 1} * model.head_dim);
-    add("self_attn.k_norm", std::int64_t{whole ? model.num_kv_heads : 1} * model.head_dim);
+    add_of_heads("self_attn.q_norm", model.num_heads);
+    add_of_heads("self_attn.k_norm", model.num_kv_heads);
   }
 }
 

@@ -42,6 +42,14 @@ void encode_halves(const float* values, std::int64_t count, std::byte* out) {
 
 }  // namespace
 
+std::string type_to_write(const TensorInfo& info, DType preferred) {
+  if (!info.as_stored) return "F32";
+  const bool plain =
+      info.stored_type == "F32" || info.stored_type == "BF16" || info.stored_type == "F16";
+  if (plain) return info.stored_type;
+  return preferred == DType::kFloat32 ? "F32" : "BF16";
+}
+
 void encode(std::string_view type, const float* values, std::int64_t count, std::byte* out) {
   if (type == "F32") {
     std::memcpy(out, values, static_cast<std::size_t>(count) * sizeof(float));

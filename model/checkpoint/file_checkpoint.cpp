@@ -76,6 +76,51 @@ void for_each_stored_block(const StoredTensor& tensor, const TensorBlock& block,
                });
 }
 
+// take(piece, block) for every piece of a vector that has values of the block, and those of it.
+template <class Take>
+void for_each_piece(const StoredTensor& tensor, const TensorBlock& block, const Take& take) {
+  const std::int64_t length = tensor.stored_shape.front();
+  const RowRuns runs{.first = 0, .length = length, .stride = length};
+  for_each_run(
+      runs, block.col_begin, block.col_end,
+      [&](std::int64_t /*offset*/, std::int64_t count, std::int64_t first) {
+        const std::int64_t begin = first % length;
+        take(static_cast<std::size_t>(first / length), TensorBlock{0, 1, begin, begin + count});
+      });
+}
+
+// The pieces of a vector by their numbers.
+using Pieces = std::map<int, StoredTensor>;
+
+void add_piece(const StoredTensor& tensor, const std::filesystem::path& file, Pieces& pieces) {
+  const auto fail = [&](const std::string& what) {
+    throw std::invalid_argument(
+        fmt::format("{}: tensor {} {}", file.string(), in_quotes(tensor.file_name), what));
+  };
+  if (tensor.shape.size() != 1) {
+    fail(fmt::format("has the shape {}; a vector is needed", shape_text(tensor.shape)));
+  }
+  if (!pieces.emplace(*tensor.piece, tensor).second) fail("is there twice");
+  const StoredTensor& first = pieces.begin()->second;
+  if (tensor.shape != first.shape || tensor.type != first.type) {
+    fail(fmt::format("has another shape or type than {}", in_quotes(first.file_name)));
+  }
+}
+
+StoredTensor joined(const Pieces& pieces, const std::filesystem::path& file) {
+  StoredTensor whole = pieces.begin()->second;
+  const auto count = static_cast<int>(pieces.size());
+  if (pieces.begin()->first != 0 || pieces.rbegin()->first != count - 1) {
+    throw std::invalid_argument(fmt::format("{}: of {} there are {} tensors, numbered up to {}",
+                                            file.string(), in_quotes(whole.name), count,
+                                            pieces.rbegin()->first));
+  }
+  whole.shape = {whole.shape.front() * count};
+  whole.bytes *= static_cast<std::uint64_t>(count);
+  for (const auto& [number, piece] : pieces) whole.pieces.push_back({piece.file, piece.offset});
+  return whole;
+}
+
 }  // namespace
 
 void add_tensor(const StoredTensor& stored, std::span<const CanonicalName> names,
@@ -85,6 +130,11 @@ void add_tensor(const StoredTensor& stored, std::span<const CanonicalName> names
     tensor.name = name.name;
     tensor.shape = stored.stored_shape;
     tensor.form = name.layout.form;
+    tensor.piece = name.piece;
+    if (tensor.form == StoredForm::kVectorInRows && tensor.shape.size() == 2) {
+      tensor.shape = {tensor.shape[0] * tensor.shape[1]};
+      tensor.stored_shape = tensor.shape;
+    }
     // A vector has no other order than its own.
     if (tensor.shape.size() != 2 && tensor.form == StoredForm::kTransposed) {
       tensor.form = StoredForm::kPlain;
@@ -96,6 +146,18 @@ void add_tensor(const StoredTensor& stored, std::span<const CanonicalName> names
       tensor.runs = {.first = 0, .length = tensor.shape.front(), .stride = tensor.shape.front()};
     }
     parts.tensors.push_back(std::move(tensor));
+  }
+}
+
+void join_pieces(FileCheckpointParts& parts) {
+  std::map<std::string, Pieces> vectors;
+  std::erase_if(parts.tensors, [&](const StoredTensor& tensor) {
+    if (!tensor.piece) return false;
+    add_piece(tensor, parts.files[tensor.file].path(), vectors[tensor.name]);
+    return true;
+  });
+  for (const auto& [name, pieces] : vectors) {
+    parts.tensors.push_back(joined(pieces, parts.files[pieces.begin()->second.file].path()));
   }
 }
 
@@ -173,7 +235,9 @@ DType FileCheckpoint::preferred_dtype() const {
 
 void FileCheckpoint::read_block(std::string_view name, const TensorBlock& block, float* out) {
   const StoredTensor& tensor = tensor_with(name, block);
-  if (tensor.form == StoredForm::kTransposed) {
+  if (!tensor.pieces.empty()) {
+    read_pieces(tensor, block, out);
+  } else if (tensor.form == StoredForm::kTransposed) {
     read_transposed(tensor, block, out);
   } else {
     read_runs(tensor, block, out);
@@ -189,6 +253,12 @@ std::uint64_t FileCheckpoint::bytes_to_read(std::string_view name, const TensorB
   const StoredTensor& tensor = tensor_with(name, block);
   const StoredMatrix matrix = stored_matrix(tensor);
   std::uint64_t bytes = 0;
+  if (!tensor.pieces.empty()) {
+    for_each_piece(tensor, block, [&](std::size_t /*piece*/, const TensorBlock& part) {
+      bytes += TensorReader::bytes_to_read(matrix, part);
+    });
+    return bytes;
+  }
   for_each_stored_block(
       tensor, block,
       [&](std::int64_t /*offset*/, std::int64_t /*count*/, const TensorBlock& stored) {
@@ -234,6 +304,16 @@ void FileCheckpoint::read_runs(const StoredTensor& tensor, const TensorBlock& bl
       tensor, block, [&](std::int64_t offset, std::int64_t /*count*/, const TensorBlock& stored) {
         reader_.read(matrix, stored, out + offset * cols);
       });
+}
+
+void FileCheckpoint::read_pieces(const StoredTensor& tensor, const TensorBlock& block, float* out) {
+  StoredMatrix matrix = stored_matrix(tensor);
+  for_each_piece(tensor, block, [&](std::size_t piece, const TensorBlock& part) {
+    matrix.file = &parts_.files[tensor.pieces[piece].file];
+    matrix.offset = tensor.pieces[piece].offset;
+    reader_.read(matrix, part, out);
+    out += part.col_end - part.col_begin;
+  });
 }
 
 void FileCheckpoint::read_transposed(const StoredTensor& tensor, const TensorBlock& block,

@@ -18,6 +18,12 @@
 
 namespace headrace {
 
+/// Where one of several tensors lies that are a canonical vector, one behind the other.
+struct VectorPiece {
+  std::size_t file = 0;
+  std::uint64_t offset = 0;
+};
+
 /// A tensor as a file has it: the whole of it, or under one of the canonical names that it holds.
 struct StoredTensor {
   std::string name;                        // canonical
@@ -34,7 +40,9 @@ struct StoredTensor {
   // What add_tensor() fills in; it also reduces bytes to those of the canonical tensor.
   std::vector<std::int64_t> shape;  // canonical
   StoredForm form = StoredForm::kPlain;
-  RowRuns runs;  // where the canonical rows lie
+  RowRuns runs;                     // where the canonical rows lie
+  std::optional<int> piece;         // of a vector: which, from 0 on, until join_pieces()
+  std::vector<VectorPiece> pieces;  // of a vector that lies in several, each of stored_shape
 };
 
 /// Everything a format's reader has found.
@@ -55,6 +63,10 @@ struct FileCheckpointParts {
 /// std::invalid_argument where a fused one has not the rows that the configuration implies.
 void add_tensor(const StoredTensor& stored, std::span<const CanonicalName> names,
                 FileCheckpointParts& parts);
+
+/// Makes one vector of the pieces that add_tensor() has found of it. Throws std::invalid_argument
+/// where some are missing or unlike the others.
+void join_pieces(FileCheckpointParts& parts);
 
 class FileCheckpoint : public Checkpoint {
  public:
@@ -80,6 +92,7 @@ class FileCheckpoint : public Checkpoint {
   void check_tensor(const StoredTensor& tensor, const std::vector<std::int64_t>& expected) const;
   void read_transposed(const StoredTensor& tensor, const TensorBlock& block, float* out);
   void read_runs(const StoredTensor& tensor, const TensorBlock& block, float* out);
+  void read_pieces(const StoredTensor& tensor, const TensorBlock& block, float* out);
   StoredMatrix stored_matrix(const StoredTensor& tensor) const;
 
   FileCheckpointParts parts_;

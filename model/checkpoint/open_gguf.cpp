@@ -41,7 +41,7 @@ std::vector<std::int64_t> plain_shape(std::vector<std::int64_t> shape) {
 
 void add_stored_tensor(const GgufFile& gguf, const GgufTensor& tensor, const Family& family,
                        FileCheckpointParts& parts) {
-  const std::vector<CanonicalName> names = gguf_names(family, tensor.name);
+  const std::vector<CanonicalName> names = gguf_names(family, parts.config, tensor.name);
   if (names.empty()) {
     fail(gguf, tensor,
          fmt::format("has no place in a {} model; without it the results would be wrong",

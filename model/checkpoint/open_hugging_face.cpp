@@ -126,7 +126,7 @@ void add_file(const fs::path& path, const Family& family, FileCheckpointParts& p
     stored.file = parts.files.size() - 1;
     stored.offset = entry.offset;
     stored.bytes = entry.bytes;
-    add_tensor(stored, hugging_face_names(family, entry.name), parts);
+    add_tensor(stored, hugging_face_names(family, parts.config, entry.name), parts);
   }
 }
 
@@ -212,6 +212,7 @@ std::unique_ptr<Checkpoint> open_hugging_face(const fs::path& directory) {
   std::set<std::string> names;
   for (const fs::path& path : files.paths) add_file(path, family, parts, names);
   check_index(files, family, parts);
+  join_pieces(parts);
   settle_head(config_path, parts);
   return std::make_unique<FileCheckpoint>(std::move(parts));
 }

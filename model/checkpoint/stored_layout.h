@@ -25,6 +25,8 @@ enum class StoredForm {
   kTransposed,
   /// Values are one less than they count.
   kOneLess,
+  /// A matrix whose rows, one behind the other, are the canonical vector.
+  kVectorInRows,
 };
 
 struct StoredLayout {

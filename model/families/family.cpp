@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include "model/checkpoint/appearance.h"
 #include "model/families/pages.h"
@@ -61,39 +63,66 @@ const Family* find_family(std::string_view Family::*name, std::string_view value
   return found == kFamilies.end() ? nullptr : *found;
 }
 
-// Matches "blk.#.attn_q" with "blk.12.attn_q": what stands for "#", empty where there is none in
-// the pattern; nullopt where they do not match.
-std::optional<std::string_view> match(std::string_view pattern, std::string_view name) {
-  const std::size_t mark = pattern.find('#');
-  if (mark == std::string_view::npos) {
-    return name == pattern ? std::optional<std::string_view>("") : std::nullopt;
+// What stands for each "#" of a pattern: "12" where "blk.#.attn_q" meets "blk.12.attn_q"; nullopt
+// where the two do not match.
+std::optional<std::vector<std::string_view>> match(std::string_view pattern,
+                                                   std::string_view name) {
+  std::vector<std::string_view> numbers;
+  while (true) {
+    const std::size_t literal = std::min(pattern.find('#'), pattern.size());
+    if (!name.starts_with(pattern.substr(0, literal))) return std::nullopt;
+    name.remove_prefix(literal);
+    pattern.remove_prefix(literal);
+    if (pattern.empty()) return name.empty() ? std::optional(numbers) : std::nullopt;
+    pattern.remove_prefix(1);
+    const std::size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
+    if (digits == 0) return std::nullopt;
+    numbers.push_back(name.substr(0, digits));
+    name.remove_prefix(digits);
   }
-  const std::string_view before = pattern.substr(0, mark);
-  const std::string_view after = pattern.substr(mark + 1);
-  if (name.size() <= before.size() + after.size() || !name.starts_with(before) ||
-      !name.ends_with(after)) {
-    return std::nullopt;
+}
+
+// The pattern with numbers in place of its "#", as many as there are.
+std::string fill(std::string_view pattern, std::span<const std::string_view> numbers) {
+  std::string name(pattern);
+  for (const std::string_view number : numbers) {
+    const std::size_t mark = name.find('#');
+    if (mark != std::string::npos) name.replace(mark, 1, number);
   }
-  name.remove_prefix(before.size());
-  name.remove_suffix(after.size());
-  const bool digits =
-      std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
-  return digits ? std::optional(name) : std::nullopt;
+  return name;
+}
+
+// The number of a piece, where the stored name has a "#" more than the canonical one.
+std::optional<int> piece_of(const TensorName& line, std::span<const std::string_view> numbers) {
+  const auto marks = std::count(line.canonical.begin(), line.canonical.end(), '#');
+  if (std::ssize(numbers) == marks) return std::nullopt;
+  const std::string_view text = numbers.back();
+  int piece = -1;  // stays so where it is too long for a number
+  std::from_chars(text.data(), text.data() + text.size(), piece);
+  return piece;
+}
+
+// A name's parts: "blk.0.attn_q" and ".weight"; the second is empty where it is neither.
+std::pair<std::string_view, std::string_view> stem_and_suffix(std::string_view name) {
+  for (const std::string_view suffix : {".weight", ".bias"}) {
+    if (name.ends_with(suffix)) return {name.substr(0, name.size() - suffix.size()), suffix};
+  }
+  return {name, {}};
 }
 
 // All lines of a table that fit.
-std::vector<CanonicalName> look_up(std::span<const TensorName> table, std::string_view stored) {
+std::vector<CanonicalName> look_up(std::span<const TensorName> table, const ModelConfig& model,
+                                   std::string_view stored) {
   std::vector<CanonicalName> names;
-  for (const std::string_view suffix : {".weight", ".bias"}) {
-    if (!stored.ends_with(suffix)) continue;
-    const std::string_view stem = stored.substr(0, stored.size() - suffix.size());
-    for (const TensorName& line : table) {
-      const std::optional<std::string_view> layer = match(line.stored, stem);
-      if (!layer) continue;
-      std::string name(line.canonical);
-      if (!layer->empty()) name.replace(name.find('#'), 1, *layer);
-      names.push_back({name.append(suffix), line.layout});
-    }
+  const auto [stem, suffix] = stem_and_suffix(stored);
+  if (suffix.empty()) return names;
+  for (const TensorName& line : table) {
+    if (line.applies != nullptr && !line.applies(model)) continue;
+    const auto numbers = match(line.stored, stem);
+    if (!numbers) continue;
+    names.push_back({.name = fill(line.canonical, *numbers).append(suffix),
+                     .layout = line.layout,
+                     .piece = piece_of(line, *numbers)});
   }
   return names;
 }
@@ -127,27 +156,41 @@ const Family& family_of(const GgufFile& file) {
   return *family;
 }
 
-std::vector<CanonicalName> hugging_face_names(const Family& family, std::string_view stored) {
+std::vector<CanonicalName> hugging_face_names(const Family& family, const ModelConfig& model,
+                                              std::string_view stored) {
   std::string_view name = stored;
   if (name.starts_with(family.hugging_face_prefix)) {
     name.remove_prefix(family.hugging_face_prefix.size());
   }
-  std::vector<CanonicalName> names = look_up(family.hugging_face_tensors, name);
-  if (names.empty()) names.push_back({std::string(name), {}});
+  std::vector<CanonicalName> names = look_up(family.hugging_face_tensors, model, name);
+  if (names.empty()) names.push_back({.name = std::string(name), .layout = {}});
   return names;
 }
 
-std::vector<CanonicalName> gguf_names(const Family& family, std::string_view stored) {
-  std::vector<CanonicalName> names = look_up(family.gguf_tensors, stored);
-  return names.empty() ? look_up(kSharedGgufTensors, stored) : names;
+std::vector<CanonicalName> gguf_names(const Family& family, const ModelConfig& model,
+                                      std::string_view stored) {
+  std::vector<CanonicalName> names = look_up(family.gguf_tensors, model, stored);
+  return names.empty() ? look_up(kSharedGgufTensors, model, stored) : names;
+}
+
+DirectoryName directory_name(const Family& family, const ModelConfig& model,
+                             std::string_view canonical) {
+  const auto [stem, suffix] = stem_and_suffix(canonical);
+  DirectoryName result{.name = std::string(stem), .layout = {}};
+  for (const TensorName& line : family.hugging_face_tensors) {
+    if (line.applies != nullptr && !line.applies(model)) continue;
+    if (const auto numbers = match(line.canonical, stem)) {
+      result = {.name = fill(line.stored, *numbers), .layout = line.layout};
+      break;
+    }
+  }
+  result.name.append(suffix);
+  if (stem != "lm_head") result.name.insert(0, family.hugging_face_prefix);
+  return result;
 }
 
 bool ignores(const Family& family, std::string_view stored) {
   return family.ignores_tensor != nullptr && family.ignores_tensor(stored);
-}
-
-bool has_canonical_tensors(const Family& family) {
-  return family.hugging_face_tensors.empty() && family.hugging_face_prefix.empty();
 }
 
 }  // namespace headrace

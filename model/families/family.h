@@ -6,6 +6,8 @@
 // family.cpp. What the decoder cannot do yet becomes a trait in ModelConfig.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,15 +17,19 @@
 #include "model/checkpoint/json_object.h"
 #include "model/checkpoint/stored_layout.h"
 #include "model/config.h"
+#include "model/families/config_json_facts.h"
 
 namespace headrace {
 
 /// One line of a table of names. "#" stands for the number of a layer; ".weight" and ".bias" follow
-/// on both sides. A stored tensor that holds several has a line for each.
+/// on both sides. A stored tensor that holds several has a line for each. One "#" more in the
+/// stored name numbers the tensors that are the canonical vector, one behind the other.
 struct TensorName {
   std::string_view stored;     // "blk.#.attn_q"
   std::string_view canonical;  // "model.layers.#.self_attn.q_proj"
   StoredLayout layout;
+  /// Which models of the family have the line; null: all.
+  bool (*applies)(const ModelConfig& model) = nullptr;
 };
 
 struct Family {
@@ -36,10 +42,15 @@ struct Family {
   ModelConfig (*from_config_json)(const JsonObject& config);
   ModelConfig (*from_gguf)(const GgufFile& file);
 
+  /// The way back (write_config_json.h): how config.json spells what all families have, and adding
+  /// what this one has beyond that.
+  ConfigJsonKeys config_keys = {};
+  void (*add_to_config_json)(const ModelConfig& model, nlohmann::ordered_json& config) = nullptr;
+
   /// Where a directory's names or layouts are not the canonical ones; a name that no line has is
   /// canonical already.
   std::span<const TensorName> hugging_face_tensors = {};
-  /// What all names of a directory may or may not begin with: "transformer.".
+  /// What all names of a directory but the head's may or may not begin with: "transformer.".
   std::string_view hugging_face_prefix = {};
   /// Lines that differ from those that most architectures share, and those beyond them.
   std::span<const TensorName> gguf_tensors = {};
@@ -59,16 +70,24 @@ const Family& family_of(const GgufFile& file);
 struct CanonicalName {
   std::string name;
   StoredLayout layout;
+  std::optional<int> piece = {};  // of a vector that several tensors hold: which, from 0 on
 };
 
-std::vector<CanonicalName> hugging_face_names(const Family& family, std::string_view stored);
+/// The names in models of this configuration.
+std::vector<CanonicalName> hugging_face_names(const Family& family, const ModelConfig& model,
+                                              std::string_view stored);
 
 /// Empty for a name that neither the family's table nor the shared one has.
-std::vector<CanonicalName> gguf_names(const Family& family, std::string_view stored);
+std::vector<CanonicalName> gguf_names(const Family& family, const ModelConfig& model,
+                                      std::string_view stored);
 
-/// Whether a directory of the family holds the canonical tensors, under their names and as they
-/// are.
-bool has_canonical_tensors(const Family& family);
+/// Where a directory has a canonical tensor.
+struct DirectoryName {
+  std::string name;  // of the tensor, or of the piece number 0 with "#" for that number
+  StoredLayout layout;
+};
+DirectoryName directory_name(const Family& family, const ModelConfig& model,
+                             std::string_view canonical);
 
 /// Whether the family ignores the tensor.
 bool ignores(const Family& family, std::string_view stored);

@@ -1,6 +1,7 @@
 // Gemma 2: scaled embeddings, norms before and after attention and MLP, soft caps, and a window in
 // every other layer.
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "model/families/config_json_facts.h"
 #include "model/families/gemma_tensors.h"
@@ -8,6 +9,7 @@
 #include "model/families/gguf_rope.h"
 #include "model/families/pages.h"
 #include "model/families/rope_parameters.h"
+#include "model/families/write_config_json.h"
 
 namespace headrace {
 namespace {
@@ -22,8 +24,10 @@ void set_shared_traits(ModelConfig& model) {
   model.embedding_scale = std::sqrt(static_cast<float>(model.hidden_size));
 }
 
+constexpr ConfigJsonKeys kKeys{.activation = "hidden_activation"};
+
 ModelConfig from_config_json(const JsonObject& config) {
-  ModelConfig model = facts_of(config, {.activation = "hidden_activation"},
+  ModelConfig model = facts_of(config, kKeys,
                                {.context = 8192,
                                 .activation = Activation::kGeluTanh,
                                 .tied_head = true,
@@ -69,7 +73,28 @@ ModelConfig from_gguf(const GgufFile& file) {
   return model;
 }
 
+void add_to_config_json(const ModelConfig& model, nlohmann::ordered_json& config) {
+  add_gemma_traits(model, config);
+}
+
 }  // namespace
+
+void add_gemma_traits(const ModelConfig& model, nlohmann::ordered_json& config) {
+  const auto cap = [](float value) {
+    return value > 0.0F ? json_number(value) : nlohmann::ordered_json(nullptr);
+  };
+  const float scale = attention_scale(model);
+  // A whole number in every model, as transformers insists.
+  config["query_pre_attn_scalar"] = std::lround(1.0F / (scale * scale));
+  config["attention_bias"] = model.qkv_bias;
+  config["attn_logit_softcapping"] = cap(model.attention_soft_cap);
+  config["final_logit_softcapping"] = cap(model.logit_soft_cap);
+  config["sliding_window"] = model.window;
+  for (int i = 0; i < model.num_layers; ++i) {
+    config["layer_types"].push_back(model.layer(i).windowed ? "sliding_attention"
+                                                            : "full_attention");
+  }
+}
 
 constexpr Family kGemma2Family{
     .architecture = "Gemma2ForCausalLM",
@@ -77,6 +102,8 @@ constexpr Family kGemma2Family{
     .gguf_architecture = "gemma2",
     .from_config_json = from_config_json,
     .from_gguf = from_gguf,
+    .config_keys = kKeys,
+    .add_to_config_json = add_to_config_json,
     .hugging_face_tensors = kGemmaTensors,
 };
 

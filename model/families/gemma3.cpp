@@ -1,6 +1,7 @@
 // Gemma 3, text only: Gemma 2 without caps, with a norm over each query and key head, and with
 // another RoPE in the layers that have a window, five out of six.
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "model/families/config_json_facts.h"
 #include "model/families/family_limits.h"
@@ -23,8 +24,10 @@ void set_shared_traits(ModelConfig& model) {
   model.embedding_scale = std::sqrt(static_cast<float>(model.hidden_size));
 }
 
+constexpr ConfigJsonKeys kKeys{.activation = "hidden_activation"};
+
 ModelConfig from_config_json(const JsonObject& config) {
-  ModelConfig model = facts_of(config, {.activation = "hidden_activation"},
+  ModelConfig model = facts_of(config, kKeys,
                                {.context = 131072,
                                 .activation = Activation::kGeluTanh,
                                 .tied_head = true,
@@ -58,7 +61,8 @@ ModelConfig from_config_json(const JsonObject& config) {
 ModelConfig from_gguf(const GgufFile& file) {
   const GgufKeys keys(file, "gemma3");
   ModelConfig model =
-      facts_of(keys, {.own_keys = {"attention.sliding_window", "final_logit_softcapping"}});
+      facts_of(keys, {.own_keys = {"attention.sliding_window", "attention.sliding_window_pattern",
+                                   "final_logit_softcapping"}});
   set_shared_traits(model);
   model.activation = Activation::kGeluTanh;
   if (const auto cap = keys.number("final_logit_softcapping")) {
@@ -83,6 +87,11 @@ ModelConfig from_gguf(const GgufFile& file) {
   return model;
 }
 
+void add_to_config_json(const ModelConfig& model, nlohmann::ordered_json& config) {
+  add_gemma_traits(model, config);
+  if (model.window_rope) config["rope_local_base_freq"] = model.window_rope->theta;
+}
+
 }  // namespace
 
 constexpr Family kGemma3Family{
@@ -91,6 +100,8 @@ constexpr Family kGemma3Family{
     .gguf_architecture = "gemma3",
     .from_config_json = from_config_json,
     .from_gguf = from_gguf,
+    .config_keys = kKeys,
+    .add_to_config_json = add_to_config_json,
     .hugging_face_tensors = kGemmaTensors,
 };
 

@@ -24,4 +24,7 @@ inline constexpr std::array kGemmaTensors{
                kGemmaNorm},
 };
 
+/// What both add to config.json: scale, caps, windows.
+void add_gemma_traits(const ModelConfig& model, nlohmann::ordered_json& config);
+
 }  // namespace headrace

@@ -21,6 +21,7 @@ struct NeutralKey {
 constexpr std::array kNeutralKeys{
     NeutralKey{"expert_count", 0},
     NeutralKey{"attention.sliding_window", 0},
+    NeutralKey{"attention.sliding_window_pattern", 0},
     NeutralKey{"logit_scale", 1},
     NeutralKey{"embedding_scale", 1},
     NeutralKey{"residual_scale", 1},

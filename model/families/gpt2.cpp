@@ -1,5 +1,6 @@
 // GPT-2: learned positions, LayerNorm, biases everywhere, an MLP without gates.
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "model/families/config_json_facts.h"
 #include "model/families/gguf_facts.h"
@@ -18,17 +19,18 @@ void set_shared_traits(ModelConfig& model) {
   model.learned_positions = true;
 }
 
+constexpr ConfigJsonKeys kKeys{.num_layers = "n_layer",
+                               .hidden_size = "n_embd",
+                               .intermediate_size = "n_inner",
+                               .num_heads = "n_head",
+                               .num_kv_heads = {},
+                               .head_dim = {},
+                               .context = "n_positions",
+                               .norm_eps = "layer_norm_epsilon",
+                               .activation = "activation_function"};
+
 ModelConfig from_config_json(const JsonObject& config) {
-  ModelConfig model = facts_of(config,
-                               {.num_layers = "n_layer",
-                                .hidden_size = "n_embd",
-                                .intermediate_size = "n_inner",
-                                .num_heads = "n_head",
-                                .num_kv_heads = {},
-                                .head_dim = {},
-                                .context = "n_positions",
-                                .norm_eps = "layer_norm_epsilon",
-                                .activation = "activation_function"},
+  ModelConfig model = facts_of(config, kKeys,
                                {.context = 1024,
                                 .norm_eps = 1e-5,
                                 .activation = Activation::kGeluTanh,
@@ -77,6 +79,11 @@ bool ignores_tensor(std::string_view name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
 }
 
+void add_to_config_json(const ModelConfig& model, nlohmann::ordered_json& config) {
+  config["scale_attn_weights"] = true;
+  if (model.activation == Activation::kGeluTanh) config["activation_function"] = "gelu_new";
+}
+
 }  // namespace
 
 constexpr Family kGpt2Family{
@@ -85,6 +92,8 @@ constexpr Family kGpt2Family{
     .gguf_architecture = "gpt2",
     .from_config_json = from_config_json,
     .from_gguf = from_gguf,
+    .config_keys = kKeys,
+    .add_to_config_json = add_to_config_json,
     .hugging_face_tensors = kTensors,
     .hugging_face_prefix = "transformer.",
     .ignores_tensor = ignores_tensor,

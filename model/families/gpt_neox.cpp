@@ -1,5 +1,6 @@
 // GPT-NeoX and Pythia: attention and MLP side by side, LayerNorm, RoPE over a part of each head.
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "model/families/config_json_facts.h"
 #include "model/families/gguf_facts.h"
@@ -17,9 +18,11 @@ void set_shared_traits(ModelConfig& model) {
   model.gated_mlp = false;
 }
 
+constexpr ConfigJsonKeys kKeys{.num_kv_heads = {}, .head_dim = {}, .norm_eps = "layer_norm_eps"};
+
 ModelConfig from_config_json(const JsonObject& config) {
   ModelConfig model = facts_of(
-      config, {.num_kv_heads = {}, .head_dim = {}, .norm_eps = "layer_norm_eps"},
+      config, kKeys,
       {.norm_eps = 1e-5, .activation = Activation::kGeluErf, .bos_token_id = 0, .eos_token_id = 2});
   set_shared_traits(model);
   model.qkv_bias = config.boolean("attention_bias").value_or(true);
@@ -67,6 +70,13 @@ bool ignores_tensor(std::string_view name) {
          name.ends_with(".rotary_emb.inv_freq");
 }
 
+void add_to_config_json(const ModelConfig& model, nlohmann::ordered_json& config) {
+  config["use_parallel_residual"] = model.parallel_residual;
+  config["attention_bias"] = model.qkv_bias;
+  config["rotary_emb_base"] = config["rope_theta"];
+  config["rotary_pct"] = config["partial_rotary_factor"];
+}
+
 }  // namespace
 
 constexpr Family kGptNeoXFamily{
@@ -75,6 +85,8 @@ constexpr Family kGptNeoXFamily{
     .gguf_architecture = "gptneox",
     .from_config_json = from_config_json,
     .from_gguf = from_gguf,
+    .config_keys = kKeys,
+    .add_to_config_json = add_to_config_json,
     .hugging_face_tensors = kTensors,
     .hugging_face_prefix = "gpt_neox.",
     .ignores_tensor = ignores_tensor,

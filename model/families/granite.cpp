@@ -1,9 +1,12 @@
 // Granite 3 (dense): Llama with factors on embeddings, attention, residuals and logits.
+#include <nlohmann/json.hpp>
+
 #include "model/families/config_json_facts.h"
 #include "model/families/gguf_facts.h"
 #include "model/families/gguf_rope.h"
 #include "model/families/pages.h"
 #include "model/families/rope_parameters.h"
+#include "model/families/write_config_json.h"
 
 namespace headrace {
 namespace {
@@ -35,6 +38,15 @@ ModelConfig from_gguf(const GgufFile& file) {
   return model;
 }
 
+void add_to_config_json(const ModelConfig& model, nlohmann::ordered_json& config) {
+  config["attention_bias"] = model.qkv_bias;
+  config["mlp_bias"] = model.mlp_bias;
+  config["embedding_multiplier"] = json_number(model.embedding_scale);
+  config["attention_multiplier"] = json_number(attention_scale(model));
+  config["residual_multiplier"] = json_number(model.residual_scale);
+  config["logits_scaling"] = json_number(1.0F / model.logit_scale);
+}
+
 }  // namespace
 
 constexpr Family kGraniteFamily{
@@ -43,6 +55,7 @@ constexpr Family kGraniteFamily{
     .gguf_architecture = "granite",
     .from_config_json = from_config_json,
     .from_gguf = from_gguf,
+    .add_to_config_json = add_to_config_json,
     .gguf_tensors = kInterleavedGgufTensors,
 };
 

@@ -1,6 +1,7 @@
 // Llama 1 to 3 and the many models of other names that are built the same way (SmolLM2, TinyLlama,
 // Yi). GGUF also calls Mistral "llama".
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <stdexcept>
 
@@ -26,9 +27,12 @@ ModelConfig from_config_json(const JsonObject& config) {
   return model;
 }
 
+// Mistral's window: llama.cpp's converter writes none and its "llama" honours none; where another
+// program wrote one, it is what config.json's would be.
 ModelConfig from_gguf(const GgufFile& file) {
   const GgufKeys keys(file, "llama");
-  ModelConfig model = facts_of(keys, {});
+  ModelConfig model = facts_of(keys, {.own_keys = {"attention.sliding_window"}});
+  window_all_layers(model, sliding_window(keys));
   model.rope = rope_from_gguf(file, "llama.", model.head_dim, model.max_position_embeddings);
   require_whole_heads(keys, model, "Llama");
   return model;
@@ -39,6 +43,11 @@ bool ignores_tensor(std::string_view name) {
   return name.ends_with("rotary_emb.inv_freq") || name.ends_with(".attn_rot_embd.weight");
 }
 
+void add_to_config_json(const ModelConfig& model, nlohmann::ordered_json& config) {
+  config["attention_bias"] = model.qkv_bias;
+  config["mlp_bias"] = model.mlp_bias;
+}
+
 }  // namespace
 
 constexpr Family kLlamaFamily{
@@ -47,6 +56,7 @@ constexpr Family kLlamaFamily{
     .gguf_architecture = "llama",
     .from_config_json = from_config_json,
     .from_gguf = from_gguf,
+    .add_to_config_json = add_to_config_json,
     .gguf_tensors = kInterleavedGgufTensors,
     .ignores_tensor = ignores_tensor,
 };

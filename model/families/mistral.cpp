@@ -1,5 +1,7 @@
 // Mistral: Llama with a window over all layers in its first version. GGUF calls it "llama".
 
+#include <nlohmann/json.hpp>
+
 #include "model/families/config_json_facts.h"
 #include "model/families/pages.h"
 #include "model/families/rope_parameters.h"
@@ -19,6 +21,10 @@ ModelConfig from_config_json(const JsonObject& config) {
   return model;
 }
 
+void add_to_config_json(const ModelConfig& model, nlohmann::ordered_json& config) {
+  config["sliding_window"] = model.window > 0 ? nlohmann::ordered_json(model.window) : nullptr;
+}
+
 }  // namespace
 
 constexpr Family kMistralFamily{
@@ -27,6 +33,7 @@ constexpr Family kMistralFamily{
     .gguf_architecture = {},
     .from_config_json = from_config_json,
     .from_gguf = nullptr,
+    .add_to_config_json = add_to_config_json,
 };
 
 }  // namespace headrace

@@ -1,6 +1,7 @@
 // OLMo 2: Llama with norms after attention and MLP instead of before, and norms over all queries
 // and over all keys of a token.
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "model/families/config_json_facts.h"
 #include "model/families/gguf_facts.h"
@@ -38,6 +39,10 @@ constexpr std::array kTensors{
     TensorName{"model.layers.#.post_feedforward_layernorm", "model.layers.#.mlp.post_norm", {}},
 };
 
+void add_to_config_json(const ModelConfig& model, nlohmann::ordered_json& config) {
+  config["attention_bias"] = model.qkv_bias;
+}
+
 }  // namespace
 
 constexpr Family kOlmo2Family{
@@ -46,6 +51,7 @@ constexpr Family kOlmo2Family{
     .gguf_architecture = "olmo2",
     .from_config_json = from_config_json,
     .from_gguf = from_gguf,
+    .add_to_config_json = add_to_config_json,
     .hugging_face_tensors = kTensors,
 };
 

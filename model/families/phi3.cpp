@@ -1,6 +1,7 @@
 // Phi-3 and Phi-4-mini: Llama with fused products, RoPE over a part of each head, and for long
 // contexts two sets of frequencies.
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "model/families/config_json_facts.h"
 #include "model/families/family_limits.h"
@@ -58,6 +59,10 @@ constexpr std::array kGgufTensors{
     TensorName{"blk.#.ffn_up", "model.layers.#.mlp.up_proj", {FusedPart::kUp}},
 };
 
+void add_to_config_json(const ModelConfig& model, nlohmann::ordered_json& config) {
+  config["sliding_window"] = model.window > 0 ? nlohmann::ordered_json(model.window) : nullptr;
+}
+
 }  // namespace
 
 constexpr Family kPhi3Family{
@@ -66,6 +71,7 @@ constexpr Family kPhi3Family{
     .gguf_architecture = "phi3",
     .from_config_json = from_config_json,
     .from_gguf = from_gguf,
+    .add_to_config_json = add_to_config_json,
     .hugging_face_tensors = kTensors,
     .gguf_tensors = kGgufTensors,
 };

@@ -1,4 +1,6 @@
 // Qwen 2 and 2.5: Llama with biases on queries, keys and values, and windows from some layer on.
+#include <nlohmann/json.hpp>
+
 #include "model/families/config_json_facts.h"
 #include "model/families/gguf_facts.h"
 #include "model/families/gguf_rope.h"
@@ -22,6 +24,10 @@ ModelConfig from_gguf(const GgufFile& file) {
   return model;
 }
 
+void add_to_config_json(const ModelConfig& model, nlohmann::ordered_json& config) {
+  config["use_sliding_window"] = model.window > 0;
+}
+
 }  // namespace
 
 constexpr Family kQwen2Family{
@@ -30,6 +36,7 @@ constexpr Family kQwen2Family{
     .gguf_architecture = "qwen2",
     .from_config_json = from_config_json,
     .from_gguf = from_gguf,
+    .add_to_config_json = add_to_config_json,
 };
 
 }  // namespace headrace

@@ -1,4 +1,6 @@
 // Qwen 3 (dense): Llama with a norm over each query and key head.
+#include <nlohmann/json.hpp>
+
 #include "model/families/config_json_facts.h"
 #include "model/families/gguf_facts.h"
 #include "model/families/gguf_rope.h"
@@ -26,6 +28,11 @@ ModelConfig from_gguf(const GgufFile& file) {
   return model;
 }
 
+void add_to_config_json(const ModelConfig& model, nlohmann::ordered_json& config) {
+  config["attention_bias"] = model.qkv_bias;
+  config["use_sliding_window"] = model.window > 0;
+}
+
 }  // namespace
 
 constexpr Family kQwen3Family{
@@ -34,6 +41,7 @@ constexpr Family kQwen3Family{
     .gguf_architecture = "qwen3",
     .from_config_json = from_config_json,
     .from_gguf = from_gguf,
+    .add_to_config_json = add_to_config_json,
 };
 
 }  // namespace headrace

@@ -1,5 +1,6 @@
 // SmolLM3: Llama with layers that have no RoPE.
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "model/families/config_json_facts.h"
 #include "model/families/family_limits.h"
@@ -62,6 +63,15 @@ ModelConfig from_gguf(const GgufFile& file) {
   return model;
 }
 
+void add_to_config_json(const ModelConfig& model, nlohmann::ordered_json& config) {
+  config["attention_bias"] = model.qkv_bias;
+  config["mlp_bias"] = model.mlp_bias;
+  config["use_sliding_window"] = model.window > 0;
+  for (int i = 0; i < model.num_layers; ++i) {
+    config["no_rope_layers"].push_back(model.layer(i).rope ? 1 : 0);
+  }
+}
+
 }  // namespace
 
 constexpr Family kSmolLm3Family{
@@ -70,6 +80,7 @@ constexpr Family kSmolLm3Family{
     .gguf_architecture = "smollm3",
     .from_config_json = from_config_json,
     .from_gguf = from_gguf,
+    .add_to_config_json = add_to_config_json,
     .gguf_tensors = kInterleavedGgufTensors,
 };
 

@@ -1,5 +1,6 @@
 // StarCoder2: LayerNorm, biases everywhere, an MLP without gates, in some sizes a window.
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "model/families/config_json_facts.h"
 #include "model/families/gguf_facts.h"
@@ -10,8 +11,10 @@
 namespace headrace {
 namespace {
 
+constexpr ConfigJsonKeys kKeys{.norm_eps = "norm_epsilon"};
+
 ModelConfig from_config_json(const JsonObject& config) {
-  ModelConfig model = facts_of(config, {.norm_eps = "norm_epsilon"},
+  ModelConfig model = facts_of(config, kKeys,
                                {.context = 4096,
                                 .norm_eps = 1e-5,
                                 .activation = Activation::kGeluTanh,
@@ -30,8 +33,12 @@ ModelConfig from_config_json(const JsonObject& config) {
   return model;
 }
 
+// llama.cpp neither writes nor honours the window; what another program wrote counts.
 ModelConfig from_gguf(const GgufFile& file) {
-  ModelConfig model = facts_of(GgufKeys(file, "starcoder2"), {.norm = NormKind::kLayer});
+  const GgufKeys keys(file, "starcoder2");
+  ModelConfig model =
+      facts_of(keys, {.norm = NormKind::kLayer, .own_keys = {"attention.sliding_window"}});
+  window_all_layers(model, sliding_window(keys));
   model.activation = Activation::kGeluTanh;
   model.gated_mlp = false;
   model.rope = rope_from_gguf(file, "starcoder2.", model.head_dim, model.max_position_embeddings);
@@ -43,6 +50,11 @@ constexpr std::array kTensors{
     TensorName{"model.layers.#.mlp.c_proj", "model.layers.#.mlp.down_proj", {}},
 };
 
+void add_to_config_json(const ModelConfig& model, nlohmann::ordered_json& config) {
+  config["use_bias"] = model.qkv_bias;
+  config["sliding_window"] = model.window > 0 ? nlohmann::ordered_json(model.window) : nullptr;
+}
+
 }  // namespace
 
 constexpr Family kStarCoder2Family{
@@ -51,6 +63,8 @@ constexpr Family kStarCoder2Family{
     .gguf_architecture = "starcoder2",
     .from_config_json = from_config_json,
     .from_gguf = from_gguf,
+    .config_keys = kKeys,
+    .add_to_config_json = add_to_config_json,
     .hugging_face_tensors = kTensors,
 };
 

@@ -240,6 +240,9 @@ void HostSide::time_token(LiveSequence& sequence) {
   if (sequence.num_tokens++ > 0) return;
   sequence.first_token = sequence.last_token;
   latencies_.first_token.add(seconds(sequence.first_token - sequence.added));
+  if (latencies_.earliest_token == Clock::time_point{}) {
+    latencies_.earliest_token = sequence.first_token;
+  }
 }
 
 void HostSide::finish_if_done(const AnswerBuilder& builder) {

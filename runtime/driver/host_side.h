@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <functional>
@@ -42,6 +43,7 @@ struct HostLatencies {
   LatencyDistribution first_token;  // from the sequence's admission to the scheduler's queue
   LatencyDistribution
       per_output_token;  // mean time between a sequence's tokens, one entry a sequence
+  std::chrono::steady_clock::time_point earliest_token{};  // of the run; the epoch while none came
 };
 
 struct HostSettings {

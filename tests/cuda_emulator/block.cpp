@@ -78,7 +78,12 @@ void Block::run(void* launch_start, void* launch_end) {
     host_.switch_to(*current->fiber);
     current = nullptr;
   }
-  for (CudaThread& thread : threads_) store_.give_back(std::move(thread.fiber));
+  for (CudaThread& thread : threads_) {
+    if (thread.state != CudaThread::State::kReturned) {
+      host_.release_for(*thread.fiber, {.object = launch_end_, .in_emulator = thread.gave_way});
+    }
+    store_.give_back(std::move(thread.fiber));
+  }
   if (!error_.empty()) throw EmulatorError(error_);
 }
 
@@ -114,7 +119,13 @@ void Block::returned(CudaThread& self) {
 void Block::wait(CudaThread& self, CudaThread::State state, Site site) {
   self.state = state;
   self.site = site;
+  give_way(self);
+}
+
+void Block::give_way(CudaThread& self) {
+  self.gave_way = true;
   self.fiber->switch_to(host_);
+  self.gave_way = false;
 }
 
 void Block::make_ready(CudaThread& thread) {
@@ -147,7 +158,7 @@ void Block::sync_block(CudaThread& self, Site site) {
     if (self.state != CudaThread::State::kReady) {
       wait(self, CudaThread::State::kAtBarrier, site);
     } else {
-      self.fiber->switch_to(host_);  // the last to arrive has no privilege
+      give_way(self);  // the last to arrive has no privilege
     }
   }
   tell_acquire(order);
@@ -214,7 +225,7 @@ void Block::gather(CudaThread& self, const Deposit& deposit, WarpSlots& slots) {
         if ((gathering->mask >> lane & 1U) == 0) continue;
         make_ready(threads_[self.warp() * kLanes + static_cast<std::size_t>(lane)]);
       }
-      self.fiber->switch_to(host_);
+      give_way(self);
     } else {
       wait(self, CudaThread::State::kInWarpOperation, deposit.site);
     }

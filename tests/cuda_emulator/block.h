@@ -43,7 +43,8 @@ struct CudaThread {
   Block* block = nullptr;
   int index = 0;
   State state = State::kReady;
-  Site site;  // where it waits
+  bool gave_way = false;  // within OwnBusiness
+  Site site;              // where it waits
   std::unique_ptr<Fiber> fiber;
   std::vector<std::vector<AsyncCopy>> copy_groups;  // closed ones, the oldest first
   std::vector<AsyncCopy> open_copies;
@@ -94,6 +95,7 @@ class Block {
  private:
   static void thread_main(void* thread);
   void wait(CudaThread& self, CudaThread::State state, Site site);
+  void give_way(CudaThread& self);
   void make_ready(CudaThread& thread);
   void returned(CudaThread& self);
   void release_barrier_if_complete();

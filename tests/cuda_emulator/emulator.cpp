@@ -59,6 +59,7 @@ void run_as_launch(const GridShape& shape, const std::function<void()>& body, st
   char start = 0;
   char end = 0;
   tell_release(&start);
+  const AcquireAtEnd order(&end);  // also after an error
   {
     const OwnBusiness own;
     for (const std::int64_t index : block_order(shape, random)) {
@@ -70,7 +71,6 @@ void run_as_launch(const GridShape& shape, const std::function<void()>& body, st
       block.run(&start, &end);
     }
   }
-  tell_acquire(&end);
 }
 
 std::atomic<Launcher> launcher = nullptr;

@@ -39,6 +39,9 @@ namespace {
 
 constexpr std::size_t kGuardBytes = 4096;
 constexpr int kSavedRegisters = 6;
+#if defined(HEADRACE_EMULATE_TSAN)
+constexpr unsigned kWithoutOrder = 1;  // of a switch
+#endif
 
 // Who runs, and who ran before: a new fiber has to find itself.
 thread_local Fiber* running = nullptr;
@@ -95,7 +98,6 @@ void Fiber::switch_to(Fiber& next) {
   previous = this;
   running = &next;
 #if defined(HEADRACE_EMULATE_TSAN)
-  constexpr unsigned kWithoutOrder = 1;
   __tsan_switch_to_fiber(next.record_, kWithoutOrder);
 #elif defined(HEADRACE_EMULATE_ASAN)
   __sanitizer_start_switch_fiber(&record_, next.bottom_, next.bytes_);
@@ -103,6 +105,16 @@ void Fiber::switch_to(Fiber& next) {
   headrace_switch_stack(&stack_pointer_, next.stack_pointer_);
 #if defined(HEADRACE_EMULATE_ASAN)
   __sanitizer_finish_switch_fiber(record_, nullptr, nullptr);
+#endif
+}
+
+void Fiber::release_for([[maybe_unused]] Fiber& abandoned, [[maybe_unused]] Release release) {
+#if defined(HEADRACE_EMULATE_TSAN)
+  // Only the sanitizer's records change places, not the stacks.
+  __tsan_switch_to_fiber(abandoned.record_, kWithoutOrder);
+  if (release.in_emulator) OwnBusiness::end();
+  __tsan_release(release.object);
+  __tsan_switch_to_fiber(record_, kWithoutOrder);
 #endif
 }
 

@@ -39,6 +39,14 @@ class Fiber {
   /// From this fiber, which is running, to `next`. Returns when somebody switches back.
   void switch_to(Fiber& next);
 
+  struct Release {
+    void* object = nullptr;
+    bool in_emulator = false;  // the abandoned fiber gave way within OwnBusiness
+  };
+  /// From this fiber, which is running: tells the thread sanitizer that what the other one did,
+  /// which never runs again, comes before what follows a tell_acquire(object).
+  void release_for(Fiber& abandoned, Release release);
+
   /// Takes the stack for another fiber; this one never runs again.
   std::unique_ptr<FiberStack> take_stack() { return std::move(stack_); }
 

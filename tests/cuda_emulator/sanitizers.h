@@ -45,6 +45,18 @@ inline void tell_release(void* /*object*/) {}
 inline void tell_acquire(void* /*object*/) {}
 #endif
 
+/// Acquires an object when its scope is left, whichever way.
+class AcquireAtEnd {
+ public:
+  explicit AcquireAtEnd(void* object) : object_(object) {}
+  ~AcquireAtEnd() { tell_acquire(object_); }
+  AcquireAtEnd(const AcquireAtEnd&) = delete;
+  AcquireAtEnd& operator=(const AcquireAtEnd&) = delete;
+
+ private:
+  void* object_;
+};
+
 /// While one lives, accesses of this thread are the emulator's own and are not looked at; memory
 /// that is allocated counts as never used before.
 class OwnBusiness {

@@ -47,6 +47,16 @@ def ones(*parts):
     return change
 
 
+def first_of_heads(*parts):
+    """Norms of each head become those of head 0."""
+    def change(_, state):
+        for name in state:
+            if any(f"{part}.norms." in name for part in parts):
+                stem = name.rsplit(".norms.", 1)[0]
+                state[name] = state[f"{stem}.norms.0.weight"].clone()
+    return change
+
+
 def halves_of_rows_swapped(part):
     def change(_, state):
         for name in state:
@@ -120,7 +130,8 @@ CASES = [
          gguf="qwen3"),
     Case("mistral", "MistralForCausalLM", "mistral", 104,
          SMALL | dict(head_dim=8, sliding_window=17, tie_word_embeddings=False),
-         {"window": {"sliding_window": None}, "window by one": {"sliding_window": 18}}),
+         {"window": {"sliding_window": None}, "window by one": {"sliding_window": 18}},
+         gguf="llama"),
     # Two layers in three have a window and another theta; the spelling is the hub's.
     Case("gemma3", "Gemma3ForCausalLM", "gemma3_text", 105,
          dict(hidden_size=20, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
@@ -213,7 +224,8 @@ CASES = [
          | dict(norm_epsilon=1e-5, use_bias=True, sliding_window=19,
                 hidden_act="gelu_pytorch_tanh"),
          {"window": {"sliding_window": None}, "biases": zeroed("c_fc.bias"),
-          "norm biases": zeroed("norm.bias"), "activation": {"hidden_act": "silu"}}),
+          "norm biases": zeroed("norm.bias"), "activation": {"hidden_act": "silu"}},
+         gguf="starcoder2"),
     Case("starcoder2_plain", "Starcoder2ForCausalLM", "starcoder2", 118,
          {k: v for k, v in SMALL.items() if k != "rms_norm_eps"}
          | dict(norm_epsilon=1e-5, use_bias=True, sliding_window=None,
@@ -228,6 +240,14 @@ CASES = [
          STABLELM | dict(use_qkv_bias=False, use_parallel_residual=True),
          {"rotary part": part_of_rotation(1.0), "norm biases": zeroed("norm.bias")},
          gguf="stablelm"),
+    # As the 12B model: each head of queries and keys has a norm.
+    Case("stablelm_qk", "StableLmForCausalLM", "stablelm", 125,
+         STABLELM | dict(hidden_size=32, num_attention_heads=4, num_key_value_heads=2,
+                         intermediate_size=28, use_qkv_bias=True, use_parallel_residual=True,
+                         qk_layernorm=True),
+         {"query norms": ones("q_layernorm"), "key norms": ones("k_layernorm"),
+          "one norm for all": first_of_heads("q_layernorm", "k_layernorm")},
+         gguf="stablelm"),
     # As the 7B model: one KV head, one norm before attention and MLP.
     Case("falcon", "FalconForCausalLM", "falcon", 121,
          FALCON | dict(multi_query=True, parallel_attn=True, bias=False),
@@ -238,7 +258,13 @@ CASES = [
     Case("falcon_new", "FalconForCausalLM", "falcon", 122,
          FALCON | dict(num_kv_heads=2, new_decoder_architecture=True, parallel_attn=True, bias=True),
          {"norms swapped": ones("ln_mlp.weight"), "biases": zeroed("query_key_value.bias"),
-          "order": halves_of_rows_swapped("query_key_value")}),
+          "order": halves_of_rows_swapped("query_key_value")},
+         gguf="falcon"),
+    # As the 11B model: groups of heads, one norm.
+    Case("falcon_one_norm", "FalconForCausalLM", "falcon", 124,
+         FALCON | dict(num_kv_heads=2, new_decoder_architecture=True, num_ln_in_parallel_attn=1,
+                       parallel_attn=True, bias=False, tie_word_embeddings=False),
+         {"norm biases": zeroed("layernorm.bias"), "theta": theta(200.0)}),
     # As the models of the RefinedWeb paper, but with RoPE: a KV head a head, one part after the other.
     Case("falcon_sequential", "FalconForCausalLM", "falcon", 123,
          FALCON | dict(multi_query=False, parallel_attn=False, bias=True),

@@ -55,7 +55,7 @@ class Layout:
 
     def head_count(self, name):
         """Of the tensors that LlamaModel and those derived from it interleave."""
-        if self.architecture in ("smollm3", "granite"):
+        if self.architecture in ("llama", "smollm3", "granite"):
             return {"q_proj": self.heads, "k_proj": self.kv_heads}.get(name.split(".")[-2])
         return None
 
@@ -145,17 +145,48 @@ def add_phi3(writer, config):
                           np.array(rope[f"{which}_factor"], dtype=np.float32))
 
 
+def add_window(writer, config):
+    """Not written by the script, which leaves these families' window out: a file of another program."""
+    if config.sliding_window:
+        writer.add_sliding_window(config.sliding_window)
+
+
 def add_parallel(writer, config):
     writer.add_parallel_residual(config.use_parallel_residual)
 
 
 FAMILY_FACTS = {"gemma2": add_gemma, "gemma3": add_gemma, "granite": add_granite, "phi3": add_phi3,
-                "gptneox": add_parallel, "stablelm": add_parallel}
+                "gptneox": add_parallel, "stablelm": add_parallel, "llama": add_window,
+                "starcoder2": add_window}
+
+
+def stacked(state):
+    """StableLMModel._stack_qk_norm: the norms of all heads become one matrix."""
+    result = {}
+    for name, value in state.items():
+        stem, found, _ = name.partition(".norms.")
+        if found:
+            result.setdefault(f"{stem}.weight", []).append(value)
+        else:
+            result[name] = value
+    return {n: torch.stack(v) if isinstance(v, list) else v for n, v in result.items()}
+
+
+def unstacked(state):
+    result = {}
+    for name, value in state.items():
+        if name.endswith(("q_layernorm.weight", "k_layernorm.weight")):
+            stem = name.removesuffix(".weight")
+            result |= {f"{stem}.norms.{head}.weight": row for head, row in enumerate(value)}
+        else:
+            result[name] = value
+    return result
 
 
 def write(path, case, config, state):
     """Returns the state dict, in float32 and in transformers' order, that the file now holds."""
     architecture = case.gguf
+    state = stacked(state)
     writer = gguf.GGUFWriter(path, architecture)
     add_facts(writer, config)
     FAMILY_FACTS.get(architecture, lambda *_: None)(writer, config)
@@ -164,14 +195,15 @@ def write(path, case, config, state):
     stored_names = {n: names.get_name(n, try_suffixes=(".weight", ".bias")) for n in state}
     for name, value in state.items():
         data = layout.stored(name, value.float().numpy())
-        kind = gguf.GGMLQuantizationType.F32 if data.ndim == 1 else gguf.GGMLQuantizationType.BF16
+        is_vector = data.ndim == 1 or "_norm." in stored_names[name]
+        kind = gguf.GGMLQuantizationType.F32 if is_vector else gguf.GGMLQuantizationType.BF16
         data = gguf.quants.quantize(np.ascontiguousarray(data), kind)
         writer.add_tensor(stored_names[name], data, raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    return read_back(path, layout, stored_names, state)
+    return unstacked(read_back(path, layout, stored_names, state))
 
 
 def read_back(path, layout, stored_names, state):

@@ -5,7 +5,8 @@
 
 answers() {
   local name=$1 ranks=$2 code=0
-  generate "$ranks" "$work/$name.jsonl" --threads 1 || code=$?
+  shift 2
+  generate "$ranks" "$work/$name.jsonl" --threads 1 "$@" || code=$?
   [ "$code" = 3 ] || { cat "$work/$name.jsonl.log"; fail "$name: exit code $code instead of 3"; }
 }
 
@@ -56,8 +57,13 @@ refused "short.h5: is damaged or truncated" generate --model "$work/short.h5" --
 refused "short.h5: is damaged or truncated" tokenize --model "$work/short.h5" --input "$work/texts.jsonl"
 refused "exists already" convert --model "$sound" --output "$work/short.h5"
 refused "is the model itself" convert --model "$sound" --output "$sound" --overwrite
-refused "has no config.json" convert --model "$work/gguf_q4_1.h5" --to safetensors --output "$work/none"
-[ ! -e "$work/none" ] && [ ! -e "$work/none.partial" ] || fail "a refused conversion leaves a directory"
+
+# From GGUF, too: config.json is made, and says what the metadata did; the tokenizer is not.
+convert --model "$work/gguf_q4_1.h5" --to safetensors --output "$work/from_gguf"
+grep -q 'no tokenizer' "$work/convert.log" || fail "no word of the tokenizer: $(cat "$work/convert.log")"
+model=$work/from_gguf answers from-gguf 1 --tokenizer tests/data/golden/gguf_q4_1/model.gguf
+"$headrace" compare "$work/gguf_q4_1-source.jsonl" "$work/from-gguf.jsonl" >/dev/null ||
+  fail "gguf_q4_1: other answers from the directory"
 
 "$headrace" inspect --verify "$sound" >"$work/out" || fail "a sound checkpoint is not sound: $(cat "$work/out")"
 grep -q '^sound$' "$work/out" || fail "inspect does not say so"

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "model/chat/chat_template.h"
-#include "tests/time_limit.h"
+#include "tests/limits.h"
 
 namespace headrace {
 namespace {

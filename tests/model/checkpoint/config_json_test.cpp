@@ -265,8 +265,6 @@ TEST(GgufMetadata, WhatTheDecoderCannotDoIsRefusedByName) {
        "key \"general.architecture\" must be a string"},
       {[](GgufWriter& f) { f.set_u32("llama.expert_count", 8); },
        "llama.expert_count is 8; only 0 is supported"},
-      {[](GgufWriter& f) { f.set_u32("llama.attention.sliding_window", 4096); },
-       "llama.attention.sliding_window is 4096"},
       {[](GgufWriter& f) { f.erase("llama.block_count"); }, "the key llama.block_count is missing"},
       {[](GgufWriter& f) { f.set_u32("llama.block_count", 0); },
        "llama.block_count is 0; an integer from 1 to 4096"},

@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "model/checkpoint/checkpoint.h"
-#include "model/checkpoint/convert_checkpoint.h"
 #include "model/checkpoint/json_object.h"
 #include "model/families/family.h"
 #include "tests/model/checkpoint/model_files.h"
@@ -81,7 +80,6 @@ TEST(Families, WhatTheDecoderCannotDoIsRefusedByName) {
       {"gpt2", "scale_attn_weights", false, "only true is supported"},
       {"gpt2", "activation_function", "relu", "activation_function is \"relu\""},
       {"neox", "rotary_pct", 1.5, "rotary_pct is 1.5"},
-      {"stablelm", "qk_layernorm", true, "qk_layernorm is true; only false"},
       {"falcon", "alibi", true, "alibi is true; only false"},
       {"falcon", "num_ln_in_parallel_attn", 2, "2 needs new_decoder_architecture"},
       {"falcon_new", "parallel_attn", false, "new_decoder_architecture needs true"},
@@ -135,6 +133,8 @@ TEST(Families, GgufFilesWithoutWhatAFamilyNeedsAreRefusedByName) {
        "tensor \"blk.1.attn_q_norn.weight\" has no place in a qwen3 model"},
       {"gpt2_gguf", "position_embd", "position_embx",
        "\"position_embx.weight\" has no place in a gpt2"},
+      {"falcon_new_gguf", "blk.0.attn_norm_2", "blk.0.attn_norm_3",
+       "\"blk.0.attn_norm_3.weight\" has no place in a falcon"},
       {"starcoder2_plain_gguf", "layer_norm_epsilon", "layer_norm_epsiloo",
        "starcoder2.attention.layer_norm_epsilon must be a number"},
   };
@@ -175,7 +175,8 @@ TEST(Families, LayersDifferAsTheFileSays) {
 TEST(Families, BothFormatsGiveTheSameTraits) {
   for (const char* name :
        {"qwen2", "qwen3", "gemma2", "gemma3_deep", "phi3_long", "smollm3_deep", "granite", "olmo2",
-        "gpt2", "neox", "starcoder2_plain", "stablelm", "stablelm_parallel", "falcon"}) {
+        "gpt2", "neox", "starcoder2_plain", "starcoder2", "stablelm", "stablelm_parallel",
+        "stablelm_qk", "falcon", "falcon_new", "mistral"}) {
     SCOPED_TRACE(name);
     const ModelConfig a = Checkpoint::open(kFamilies / name)->config();
     const ModelConfig b =
@@ -214,7 +215,8 @@ TEST(Families, ReadingUndoesWhatAFileHasChanged) {
   gemma_gguf->read_rows("model.norm.weight", 0, 1, norm_gguf.data());
   EXPECT_EQ(norm, norm_gguf);
 
-  for (const char* name : {"gpt2", "neox", "phi3_long", "falcon"}) {
+  for (const char* name :
+       {"gpt2", "neox", "phi3_long", "falcon", "falcon_new", "mistral", "stablelm_qk"}) {
     SCOPED_TRACE(name);
     const auto directory = Checkpoint::open(kFamilies / name);
     const auto gguf = Checkpoint::open(kFamilies / (std::string(name) + "_gguf") / "model.gguf");
@@ -238,38 +240,6 @@ TEST(Families, ReadingUndoesWhatAFileHasChanged) {
         }
       }
     }
-  }
-}
-
-// An .h5 file holds the canonical tensors, of norms every bit; a directory with names of its own is
-// not written, since what would be written would be read as something else.
-TEST(Families, ConvertKeepsEveryValueAndDoesNotWriteWhatItCannot) {
-  const model_files::TempDirectory folder;
-  for (const char* name : {"gemma2", "gpt2", "phi3_long_gguf", "neox", "qwen2"}) {
-    SCOPED_TRACE(name);
-    const std::filesystem::path source = kFamilies / name;
-    const bool is_gguf = std::filesystem::exists(source / "model.gguf");
-    const auto model = Checkpoint::open(is_gguf ? source / "model.gguf" : source);
-    const std::filesystem::path path = folder.path() / (std::string(name) + ".h5");
-    convert_to_hdf5(*model, path, {}, {});
-    const auto converted = Checkpoint::open(path);
-    EXPECT_EQ(converted->config().rope.long_divisors, model->config().rope.long_divisors);
-    ASSERT_EQ(converted->tensors().size(), model->tensors().size());
-    for (const TensorInfo& info : model->tensors()) {
-      std::vector<float> before(static_cast<std::size_t>(info.rows * info.cols));
-      std::vector<float> after(before.size());
-      model->read_rows(info.name, 0, info.rows, before.data());
-      converted->read_rows(info.name, 0, info.rows, after.data());
-      ASSERT_EQ(after, before) << info.name;
-    }
-    const bool plain = std::string(name) == "qwen2";
-    if (plain) {
-      convert_to_hugging_face(*converted, folder.path() / name, {});
-    } else {
-      EXPECT_THROW(convert_to_hugging_face(*converted, folder.path() / name, {}),
-                   std::invalid_argument);
-    }
-    EXPECT_EQ(std::filesystem::exists(folder.path() / name), plain);
   }
 }
 

@@ -17,6 +17,7 @@
 #include "model/checkpoint/partial_file.h"
 #include "model/checkpoint/safetensors_file.h"
 #include "model/tokenizer/tokenizer.h"
+#include "tests/model/checkpoint/forwarding_checkpoint.h"
 #include "tests/model/checkpoint/model_files.h"
 
 namespace headrace {
@@ -184,8 +185,34 @@ TEST(Hdf5, TensorsThatTheConfigurationIsMadeFromAreKept) {
   convert(directory.path() / "tiny.h5", directory.path() / "again.h5");
   const auto again = Checkpoint::open(directory.path() / "again.h5");
   EXPECT_EQ(again->config().rope.frequency_divisors, (std::vector<float>{1.0F, 8.0F}));
-  EXPECT_THROW(convert_to_hugging_face(*again, directory.path() / "back", {}),
-               std::invalid_argument);
+  // config.json has no such divisors, but a scaling that comes to the same.
+  convert_to_hugging_face(*again, directory.path() / "back", {});
+  const auto back = Checkpoint::open(directory.path() / "back");
+  EXPECT_EQ(back->config().rope.long_divisors, (std::vector<float>{1.0F, 8.0F}));
+  EXPECT_EQ(back->config().rope.short_divisors, (std::vector<float>{1.0F, 8.0F}));
+  EXPECT_EQ(back->config().rope.attention_factor, 1.0);
+}
+
+TEST(Hdf5, WhatNoConfigJsonCanSayIsNotWritten) {
+  const TempDirectory directory;
+  TinyLlama plain = kTiny;
+  plain.attention_bias = false;
+  GgufWriter writer = tiny_gguf(plain);
+  // Biases of one product alone.
+  for (int layer = 0; layer < kTiny.num_layers; ++layer) {
+    writer.add(make_tensor("blk." + std::to_string(layer) + ".attn_output.bias", "F32",
+                           {kTiny.hidden_size},
+                           std::vector<float>(static_cast<std::size_t>(kTiny.hidden_size), 1.0F)));
+  }
+  write_file(directory.path() / "tiny.gguf", writer.bytes());
+  const auto model = Checkpoint::open(directory.path() / "tiny.gguf");
+  try {
+    convert_to_hugging_face(*model, directory.path() / "back", {});
+    FAIL() << "accepted";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_NE(std::string(error.what()).find("cannot say"), std::string::npos) << error.what();
+  }
+  EXPECT_FALSE(fs::exists(directory.path() / "back"));
   EXPECT_FALSE(fs::exists(directory.path() / "back.partial"));
 }
 
@@ -250,29 +277,17 @@ TEST(Hdf5, EveryValueOf16BitsKeepsItsBits) {
 }
 
 /// A model whose n-th read ends the process as a kill does.
-class DyingCheckpoint : public Checkpoint {
+class DyingCheckpoint : public ForwardingCheckpoint {
  public:
   DyingCheckpoint(std::unique_ptr<Checkpoint> model, int reads)
-      : model_(std::move(model)), reads_(reads) {}
-  const ModelConfig& config() const override { return model_->config(); }
-  const std::vector<TensorInfo>& tensors() const override { return model_->tensors(); }
-  bool has(std::string_view name) const override { return model_->has(name); }
-  DType preferred_dtype() const override { return model_->preferred_dtype(); }
+      : ForwardingCheckpoint(std::move(model)), reads_(reads) {}
+
   void read_block(std::string_view name, const TensorBlock& block, float* out) override {
     if (reads_-- == 0) _exit(9);
-    model_->read_block(name, block, out);
+    ForwardingCheckpoint::read_block(name, block, out);
   }
-  std::uint64_t bytes_to_read(std::string_view name, const TensorBlock& block) const override {
-    return model_->bytes_to_read(name, block);
-  }
-  std::string fingerprint() const override { return model_->fingerprint(); }
-  std::string format() const override { return model_->format(); }
-  std::vector<std::string> damaged_tensors() override { return model_->damaged_tensors(); }
-  std::vector<ModelFile> companion_files() const override { return model_->companion_files(); }
-  std::string generation_config() const override { return model_->generation_config(); }
 
  private:
-  std::unique_ptr<Checkpoint> model_;
   int reads_;
 };
 
@@ -301,6 +316,37 @@ TEST(Hdf5, KilledConversionLeavesNothingThatLoads) {
   EXPECT_GT(killed, 5);
   EXPECT_FALSE(fs::exists(path.string() + ".partial")) << "the run that came through took it over";
   EXPECT_TRUE(Checkpoint::open(path)->damaged_tensors().empty());
+}
+
+// The way back, too: until all is there, nothing has the directory's name, and what has another one
+// is no model.
+TEST(Hdf5, KilledConversionToADirectoryLeavesNothingThatLoads) {
+  const TempDirectory directory;
+  const fs::path source = directory.path() / "source";
+  fs::create_directories(source);
+  write_hugging_face(source, kTiny);
+  const fs::path path = directory.path() / "back";
+  int killed = 0;
+  for (int reads = 0;; reads += 3) {
+    const pid_t child = fork();
+    if (child == 0) {
+      DyingCheckpoint dying(Checkpoint::open(source), reads);
+      convert_to_hugging_face(dying, path, {});
+      _exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 0) break;
+    ASSERT_EQ(WEXITSTATUS(status), 9);
+    ++killed;
+    EXPECT_FALSE(fs::exists(path));
+    ASSERT_TRUE(fs::exists(path.string() + ".partial"));
+    EXPECT_THROW(Checkpoint::open(path.string() + ".partial"), std::invalid_argument);
+  }
+  EXPECT_GT(killed, 5);
+  EXPECT_FALSE(fs::exists(path.string() + ".partial")) << "the run that came through took it over";
+  EXPECT_EQ(Checkpoint::open(path)->tensors().size(), Checkpoint::open(source)->tensors().size());
 }
 
 TEST(Hdf5, TwoProgramsDoNotWriteTheSameFile) {

@@ -11,7 +11,7 @@
 #include "fake_tokenizer.h"
 #include "runtime/job/json_text.h"
 #include "runtime/job/request_parser.h"
-#include "tests/time_limit.h"
+#include "tests/limits.h"
 
 namespace headrace {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "runtime/job/custom_ids.h"
 #include "temporary_directory.h"
+#include "tests/limits.h"
 
 namespace headrace {
 namespace {
@@ -52,7 +53,7 @@ TEST(LineIndex, HundredThousandLinesCostFewBytesEach) {
   fill(lines, ids, 10000, 110000);
   // 20 bytes in the index, 12 / 0.57 at most in the set, and pages begun: a million cost 64 MB at
   // most.
-  EXPECT_LT(resident_bytes() - before, 100000 * 64);
+  EXPECT_LT(resident_bytes() - before, resident_limit(100000 * 64));
   check(lines, ids, 110000);
   EXPECT_FALSE(arena.has_spilled());
 }
@@ -67,7 +68,7 @@ TEST(LineIndex, BeyondTheBudgetItLivesInAFileWithoutAName) {
   const std::int64_t before = resident_bytes();
   fill(lines, ids, 10000, 200000);
   EXPECT_TRUE(arena.has_spilled());
-  EXPECT_LT(resident_bytes() - before, 3 << 20);
+  EXPECT_LT(resident_bytes() - before, resident_limit(3 << 20));
   EXPECT_TRUE(dir.names().empty());
   check(lines, ids, 200000);
 }

@@ -10,7 +10,7 @@
 #include <random>
 
 #include "runtime/sampling/exponential.h"
-#include "tests/time_limit.h"
+#include "tests/limits.h"
 
 namespace headrace {
 namespace {

@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "fake_stage.h"
-#include "tests/time_limit.h"
+#include "tests/limits.h"
 
 namespace headrace {
 namespace {
