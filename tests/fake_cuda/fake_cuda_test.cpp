@@ -169,6 +169,8 @@ TEST_F(FakeCuda, DevicesAreThoseThatTheEnvironmentShowsAndKeepTheirStreams) {
   cudaSetDevice(0);
   const OwnedEvent event;
   EXPECT_TRUE(refused(cudaEventRecord(event.get(), stream.get()), "different devices"));
+  EXPECT_THROW(emulator::launch({.grid_x = 1, .threads = 1}, stream.get(), [] {}),
+               std::runtime_error);
 }
 
 TEST_F(FakeCuda, ACallThatIsToFailFailsOnceAndIsRemembered) {

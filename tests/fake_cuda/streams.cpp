@@ -147,6 +147,10 @@ void wait_until(const Ready& ready) {
 // Launches of the emulator's kernels.
 void launch_kernel(cudaStream_t stream, std::function<void()> kernel) {
   cudaError_t status = check_stream("cudaLaunchKernel", stream);
+  if (status == cudaSuccess && device_of(stream) != current_device()) {
+    report("cudaLaunchKernel: the stream is not of the device that this thread has selected");
+    status = cudaErrorInvalidResourceHandle;
+  }
   if (status == cudaSuccess && fails("cudaLaunchKernel")) status = cudaErrorLaunchFailure;
   if (status != cudaSuccess) {
     throw std::runtime_error(std::string("cudaLaunchKernel: ") + cudaGetErrorString(noted(status)));

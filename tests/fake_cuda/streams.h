@@ -13,8 +13,8 @@ namespace headrace::fake_cuda {
 /// must not block, since another stream may have to go on for it to end.
 using Operation = std::function<bool()>;
 
-/// cudaSuccess where work may be queued on the stream by this thread; reports the default stream,
-/// destroyed ones and those of another device.
+/// cudaSuccess where work may be queued on the stream; reports the default stream and destroyed
+/// ones.
 cudaError_t check_stream(const char* call, cudaStream_t stream);
 
 /// Queues an operation on a stream that was checked. On a spoilt device it is passed over.
