@@ -34,8 +34,8 @@ void declare_model(OptionSet& set, GenerateOptions& o) {
       {.name = "load", .value = "L", .help = "read once a node, a job (broadcast) or a rank (own)"},
       o.load, {"node", "broadcast", "own"});
   set.add_choice(
-      {.name = "dtype", .value = "T", .help = "auto, float32 or bfloat16: weights and inputs"},
-      o.dtype, {"auto", "float32", "bfloat16"});
+      {.name = "dtype", .value = "T", .help = "auto, float32, bfloat16, on GPUs float16"}, o.dtype,
+      {"auto", "float32", "bfloat16", "float16"});
   set.add_choice({.name = "quantization",
                   .value = "Q",
                   .help = "none, int8 or int4: weights; inputs then are int8"},
@@ -120,8 +120,23 @@ void declare_running(OptionSet& set, GenerateOptions& o) {
   set.add({.name = "kv-cache-memory-bytes",
            .value = "SIZE",
            .help = "of each rank",
-           .fallback = "half of free memory"},
+           .fallback = "half of free memory; what is left of a GPU"},
           o.kv_cache_memory_bytes);
+  set.add_choice(
+      {.name = "device", .value = "D", .help = "auto (a GPU where there is one), cpu, cuda"},
+      o.device, {"auto", "cpu", "cuda"});
+  set.add({.name = "share-device", .help = "several ranks may compute on one GPU"}, o.share_device);
+  set.add({.name = "gpu-memory-utilization",
+           .value = "F",
+           .help = "of each GPU's memory, for all its ranks"},
+          o.gpu_memory_utilization, {0.01, 1.0});
+  set.add({.name = "deterministic",
+           .help = "on GPUs, the same bytes for every --tensor-parallel-size (on CPUs always)"},
+          o.deterministic);
+  set.add_choice({.name = "transport",
+                  .value = "T",
+                  .help = "between GPUs: auto, mpi-staged (over the host's memory)"},
+                 o.transport, {"auto", "mpi-staged"});
   set.add({.name = "threads",
            .value = "N",
            .help = "compute threads of a rank",
@@ -150,6 +165,9 @@ std::optional<std::string> parse_generate_options(const std::vector<std::string>
   set.exclude("overwrite", "retry-failed");
   if (!options.trace.empty() && options.trace == options.output) {
     throw set.rejected("trace", "another file than --output");
+  }
+  if (options.device == "cuda" && options.backend != "cpu") {
+    throw set.rejected("backend", "with --device cuda there is no other");
   }
   if ((options.block_size & (options.block_size - 1)) != 0) {
     throw set.rejected("block-size", "a power of two from 16 to 256");
