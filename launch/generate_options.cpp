@@ -1,5 +1,6 @@
 #include "launch/generate_options.h"
 
+#include <initializer_list>
 #include <limits>
 
 #include "launch/options.h"
@@ -130,9 +131,9 @@ void declare_running(OptionSet& set, GenerateOptions& o) {
            .value = "F",
            .help = "of each GPU's memory, for all its ranks"},
           o.gpu_memory_utilization, {0.01, 1.0});
-  set.add({.name = "deterministic",
-           .help = "on GPUs, the same bytes for every --tensor-parallel-size (on CPUs always)"},
-          o.deterministic);
+  set.add(
+      {.name = "deterministic", .help = "on GPUs: the same bytes for every -tp (on CPUs always)"},
+      o.deterministic);
   set.add_choice({.name = "transport",
                   .value = "T",
                   .help = "between GPUs: auto, mpi-staged (over the host's memory)"},
@@ -148,6 +149,20 @@ void declare_running(OptionSet& set, GenerateOptions& o) {
                  {"auto", "avx512", "avx2", "portable"});
   set.add({.name = "stall-timeout", .value = "S", .help = "give up on a silent rank; 0: never"},
           o.stall_timeout_s, {0, 1e6});
+}
+
+// What is for one kind of device is a mistake beside the other.
+void check_device(const OptionSet& set, const GenerateOptions& options) {
+  const auto refuse = [&](std::initializer_list<const char*> names, const char* why) {
+    for (const char* name : names) {
+      if (set.given(name)) throw set.rejected(name, why);
+    }
+  };
+  if (options.device == "cuda") refuse({"backend", "isa"}, "is for CPUs, not for --device cuda");
+  if (options.device == "cpu") {
+    refuse({"share-device", "gpu-memory-utilization", "transport"},
+           "is for GPUs, not for --device cpu");
+  }
 }
 
 }  // namespace
@@ -166,9 +181,7 @@ std::optional<std::string> parse_generate_options(const std::vector<std::string>
   if (!options.trace.empty() && options.trace == options.output) {
     throw set.rejected("trace", "another file than --output");
   }
-  if (options.device == "cuda" && options.backend != "cpu") {
-    throw set.rejected("backend", "with --device cuda there is no other");
-  }
+  check_device(set, options);
   if ((options.block_size & (options.block_size - 1)) != 0) {
     throw set.rejected("block-size", "a power of two from 16 to 256");
   }

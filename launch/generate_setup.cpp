@@ -333,7 +333,8 @@ std::vector<StageMemory> stage_memories(const RankSetup& setup, const GenerateOp
          .weight_bytes = stage_weight_bytes(config, part, {setup.dtype, setup.quantization}),
          .kv_bytes = stage_block_bytes(config, part, *setup.ops, setup.size) *
                      static_cast<std::size_t>(setup.size.num_blocks),
-         .workspace_bytes = stage_workspace_bytes(config, part, setup.dtype, setup.size),
+         .workspace_bytes = stage_workspace_bytes(config, part, setup.dtype, setup.size) +
+                            stage_reserve_bytes(config, part, *setup.ops, setup.size),
          .message_bytes = messages});
   }
   return stages;

@@ -57,7 +57,7 @@ std::size_t bytes_beside_cache(const GenerateOptions& options, const RankSetup& 
   std::size_t bytes = stage_arena_bytes(config, part, setup.dtype) +
                       stage_workspace_bytes(config, part, setup.dtype, setup.size) +
                       stage_reserve_bytes(config, part, *setup.ops, setup.size) +
-                      arena_bytes(hidden_states_bytes(hidden, /*on_host=*/false));
+                      arena_bytes(hidden_states_bytes(setup.ops->arena(), hidden));
   if (setup.layout.tensor > 1) {
     bytes += staged_exchange_bytes(setup.layout.tensor, exchange_bytes(setup, options, part));
   }

@@ -37,7 +37,9 @@ void CudaArena::wait(const OwnedEvent& event) const {
   for (;;) {
     const cudaError_t status = cudaEventQuery(event.get());
     if (status == cudaSuccess) return;
-    if (status != cudaErrorNotReady) HR_CUDA(status);
+    if (status != cudaErrorNotReady) {
+      check_cuda(status, "work queued on the GPU", __FILE__, __LINE__);
+    }
     if (poll_) poll_();
     std::this_thread::yield();
   }

@@ -2,14 +2,14 @@
 
 namespace headrace {
 
-std::size_t hidden_states_bytes(const HiddenShape& shape, bool on_host) {
-  if (on_host && shape.passed_on) return 0;
+std::size_t hidden_states_bytes(const DeviceArena& arena, const HiddenShape& shape) {
+  if (arena.is_host() && shape.passed_on) return 0;
   return static_cast<std::size_t>(shape.max_rows) * static_cast<std::size_t>(shape.hidden_size) *
          sizeof(float);
 }
 
 HiddenStates::HiddenStates(DeviceArena& arena, const HiddenShape& shape)
-    : arena_(arena), shape_(shape), own_(arena.take(hidden_states_bytes(shape, arena.is_host()))) {}
+    : arena_(arena), shape_(shape), own_(arena.take(hidden_states_bytes(arena, shape))) {}
 
 TensorView HiddenStates::take_in(int rows, std::span<const std::byte> received,
                                  std::span<std::byte> room) {

@@ -18,7 +18,7 @@ struct HiddenShape {
 };
 
 /// Bytes that HiddenStates takes from the arena.
-std::size_t hidden_states_bytes(const HiddenShape& shape, bool on_host);
+std::size_t hidden_states_bytes(const DeviceArena& arena, const HiddenShape& shape);
 
 class HiddenStates {
  public:

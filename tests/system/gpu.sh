@@ -59,6 +59,22 @@ start fast --dtype float32
 close_to_reference fast
 FAKE_CUDA_DEVICES=1 ROWS=5 variant shared-device 2 -pp 2 --share-device --num-micro-batches 3
 
+# other_model NAME FOLDER: another model, on one rank and on two that share its stage. Its requests need no tokenizer of its own.
+small=$work/small.jsonl
+cat >"$small" <<'END'
+{"custom_id": "greedy", "prompt": [5, 9, 17, 20, 30, 41], "temperature": 0, "max_tokens": 6, "logprobs": 3, "ignore_eos": true}
+{"custom_id": "scored", "prompt": [11, 22, 33, 44, 5, 6, 7, 8, 9, 10, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 2, 22, 23, 24, 25, 6, 7, 8], "temperature": 0, "max_tokens": 3, "prompt_logprobs": 1, "ignore_eos": true}
+END
+other_model() {
+  local name=$1 model=$2 requests=$small
+  [ ! -e "$model/model.gguf" ] || model=$model/model.gguf
+  start "$name" --dtype float32 --tokenizer tests/data/golden/gqa_tied --deterministic
+  close_to_reference "$name" --tokenizer tests/data/golden/gqa_tied
+  variant two-shards 2 -tp 2
+}
+other_model gemma3 tests/data/golden_families/gemma3
+other_model olmo2 tests/data/golden_families/olmo2
+
 # A stage on the CPU and one on a GPU, in both orders.
 mixed() {
   local name=$1
@@ -88,7 +104,8 @@ FAKE_CUDA_BYTES=220000000 refused "weights and workspace take .* its share is" 1
 FAKE_CUDA_BYTES=250000000 refused "--kv-cache-memory-bytes .* does not fit" 2
 refused "--quantization int4 is not offered on GPUs" 1 --quantization int4
 refused "--kv-cache-dtype int8 is not offered on GPUs" 1 --kv-cache-dtype int8
-refused "--backend" 1 --backend reference
+refused "--backend .* is for CPUs" 1 --backend reference
+DEVICE=cpu refused "--share-device .* is for GPUs" 1 --share-device
 DEVICE=cpu refused "float16 is for GPUs" 1 --dtype float16
 
 # ends_with FRAGMENT FAULT: the second of two ranks fails at a call of CUDA and takes the job with it.
@@ -120,4 +137,8 @@ for dtype in float32 bfloat16 float16; do
     read -r p t d <<<"$layout"
     ROWS=$((7 + p + t)) variant "$p-$t-$d" $((p * t * d)) -pp "$p" -tp "$t" -dp "$d"
   done
+done
+
+for folder in tests/data/golden_families/*/ tests/data/golden/*/; do
+  other_model "$(basename "$folder")" "${folder%/}"
 done
