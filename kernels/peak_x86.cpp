@@ -1,33 +1,17 @@
 #include <immintrin.h>
 
-#include <algorithm>
-#include <chrono>
-
 #include "kernels/peak.h"
+#include "kernels/peak_loop.h"
 
 namespace headrace {
 namespace {
 
 constexpr int kChains = 16;  // more than latency times rate of any x86 core
-constexpr int kRounds = 100'000;
-
-// Best of many short rounds, in GFLOP/s.
-template <class Loop>
-double measure(double flops_per_round, Loop loop) {
-  double best = 0.0;
-  for (int trial = 0; trial < 20; ++trial) {
-    const auto begin = std::chrono::steady_clock::now();
-    loop();
-    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-    best = std::max(best, 1e-9 * flops_per_round * kRounds / taken.count());
-  }
-  return best;
-}
 
 [[gnu::target("avx512f")]] void fma_512() {
   __m512 sums[kChains] = {};
   const __m512 half = _mm512_set1_ps(0.5F);
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < kPeakRounds; ++round) {
 #pragma GCC unroll 16
     for (__m512& sum : sums) {
       sum = _mm512_fmadd_ps(sum, half, half);
@@ -39,7 +23,7 @@ double measure(double flops_per_round, Loop loop) {
 [[gnu::target("avx2,fma")]] void fma_256() {
   __m256 sums[12] = {};
   const __m256 half = _mm256_set1_ps(0.5F);
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < kPeakRounds; ++round) {
 #pragma GCC unroll 12
     for (__m256& sum : sums) {
       sum = _mm256_fmadd_ps(sum, half, half);
@@ -51,7 +35,7 @@ double measure(double flops_per_round, Loop loop) {
 [[gnu::target("avx512f,avx512bf16")]] void dot_512() {
   __m512 sums[kChains] = {};
   const auto ones = (__m512bh)_mm512_set1_epi32(0x3F803F80);
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < kPeakRounds; ++round) {
 #pragma GCC unroll 16
     for (__m512& sum : sums) {
       sum = _mm512_dpbf16_ps(sum, ones, ones);
@@ -63,7 +47,7 @@ double measure(double flops_per_round, Loop loop) {
 [[gnu::target("avx512f,avx512vnni")]] void int8_dot_512() {
   __m512i sums[kChains] = {};
   const __m512i ones = _mm512_set1_epi8(1);
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < kPeakRounds; ++round) {
 #pragma GCC unroll 16
     for (__m512i& sum : sums) asm volatile("vpdpbusd %1, %1, %0" : "+v"(sum) : "v"(ones));
   }
@@ -72,19 +56,19 @@ double measure(double flops_per_round, Loop loop) {
 }  // namespace
 
 double measure_fma_peak() {
-  if (__builtin_cpu_supports("avx512f")) return measure(kChains * 32, fma_512);
-  if (__builtin_cpu_supports("avx2")) return measure(12 * 16, fma_256);
+  if (__builtin_cpu_supports("avx512f")) return measure_peak(kChains * 32, fma_512);
+  if (__builtin_cpu_supports("avx2")) return measure_peak(12 * 16, fma_256);
   return 0.0;
 }
 
 double measure_bf16_dot_peak() {
   if (!__builtin_cpu_supports("avx512bf16")) return 0.0;
-  return measure(kChains * 64, dot_512);
+  return measure_peak(kChains * 64, dot_512);
 }
 
 double measure_int8_dot_peak() {
   if (!__builtin_cpu_supports("avx512vnni")) return 0.0;
-  return measure(kChains * 128, int8_dot_512);
+  return measure_peak(kChains * 128, int8_dot_512);
 }
 
 }  // namespace headrace

@@ -11,7 +11,9 @@ build_packages=(
   nlohmann-json3-dev libfmt-dev libpcre2-dev libutf8proc-dev libxxhash-dev zlib1g-dev libzstd-dev
 )
 # shellcheck disable=SC2034
-test_packages=(libgtest-dev procps time clang-14 libclang-rt-14-dev)
+other_cpu_packages=(qemu-user g++-aarch64-linux-gnu googletest)
+# shellcheck disable=SC2034
+test_packages=(libgtest-dev procps time clang-14 libclang-rt-14-dev "${other_cpu_packages[@]}")
 download_packages=(python3 python3-pip ca-certificates)
 # shellcheck disable=SC2034
 comparison_packages=(python3 python3-venv)

@@ -207,9 +207,12 @@ const KernelTable& portable_kernels(DType compute_dtype);
 const KernelTable& avx2_kernels(DType compute_dtype);
 const KernelTable& avx512_kernels(DType compute_dtype);
 const KernelTable& avx512_bf16_kernels();  // bfloat16 only; for float32 there is nothing to gain
+const KernelTable& neon_kernels(DType compute_dtype);
 
 const Int8Kernels& portable_int8_kernels(DType compute_dtype);
 const Int8Kernels& avx2_int8_kernels(DType compute_dtype);
 const Int8Kernels& avx512_vnni_int8_kernels(DType compute_dtype);
+const Int8Kernels& neon_int8_kernels(DType compute_dtype);
+const Int8Kernels& neon_dot_int8_kernels(DType compute_dtype);
 
 }  // namespace headrace

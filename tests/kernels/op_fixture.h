@@ -83,7 +83,7 @@ inline ::testing::AssertionResult same_bits(const Tensor& actual, const Tensor& 
 inline std::vector<std::string> available_isas() {
   std::vector<std::string> isas = {"portable"};
   const std::string features = " " + std::string(cpu_features()) + " ";
-  for (const std::string isa : {"avx2", "avx512", "avx512_bf16"}) {
+  for (const std::string isa : {"avx2", "avx512", "avx512_bf16", "neon", "neon_dot"}) {
     if (features.find(" " + isa + " ") != std::string::npos) isas.push_back(isa);
   }
   return isas;

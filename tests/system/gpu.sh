@@ -75,17 +75,25 @@ other_model() {
 other_model gemma3 tests/data/golden_families/gemma3
 other_model olmo2 tests/data/golden_families/olmo2
 
-# A stage on the CPU and one on a GPU, in both orders.
-mixed() {
+# two_ranks NAME SETTING SETTING OPTIONS...: each rank with an environment of its own; the exit code is the job's.
+two_ranks() {
   local name=$1
   local program=("$headrace" generate --model "$model" --input "$requests" --output "$work/$name.jsonl" --dtype float32
-    --kv-cache-memory-bytes 8MiB --threads 1 --device auto)
-  mpirun --timeout "$(time_limit 100)" -n 1 env "$2" "${program[@]}" : -n 1 env "$3" "${program[@]}" \
-    >"$work/$name.log" 2>&1 || { cat "$work/$name.log"; fail "$name: exit code $?"; }
-  "$headrace" compare --tolerance 0.001 "$work/float32-reference.jsonl" "$work/$name.jsonl" || fail "$name differs"
+    --kv-cache-memory-bytes 8MiB --threads 1 "${@:4}")
+  mpirun --timeout "$(time_limit 100)" -n 1 env "$2" "${program[@]}" : -n 1 env "$3" "${program[@]}" >"$work/$name.log" 2>&1
+}
+
+# A stage on the CPU and one on a GPU, in both orders; not both within a stage.
+mixed() {
+  two_ranks "$@" --device auto || { cat "$work/$1.log"; fail "$1: exit code $?"; }
+  "$headrace" compare --tolerance 0.001 "$work/float32-reference.jsonl" "$work/$1.jsonl" || fail "$1 differs"
 }
 mixed cpu-then-gpu CUDA_VISIBLE_DEVICES= FAKE_CUDA_DEVICES=1
 mixed gpu-then-cpu FAKE_CUDA_DEVICES=1 CUDA_VISIBLE_DEVICES=
+code=0
+two_ranks mixed-shards FAKE_CUDA_DEVICES=1 CUDA_VISIBLE_DEVICES= -tp 2 || code=$?
+[ "$code" = 2 ] && grep -q "all ranks of a stage need the same kind of device" "$work/mixed-shards.log" ||
+  { cat "$work/mixed-shards.log"; fail "a stage on CPU and GPU: exit code $code"; }
 
 # refused FRAGMENT RANKS OPTIONS...: exit code 2, one line, nothing written.
 refused() {
@@ -111,10 +119,7 @@ DEVICE=cpu refused "float16 is for GPUs" 1 --dtype float16
 # ends_with FRAGMENT FAULT: the second of two ranks fails at a call of CUDA and takes the job with it.
 ends_with() {
   local fragment=$1 fault=$2 code=0 began=$SECONDS
-  local program=("$headrace" generate --model "$model" --input "$requests" --output "$work/faulty.jsonl" --dtype float32
-    --kv-cache-memory-bytes 8MiB --threads 1 --device cuda)
-  mpirun --timeout "$(time_limit 60)" -n 1 "${program[@]}" : -n 1 env "FAKE_CUDA_FAIL=$fault" "${program[@]}" \
-    >"$work/faulty.log" 2>&1 || code=$?
+  two_ranks faulty FAKE_CUDA_DEVICES=4 "FAKE_CUDA_FAIL=$fault" --device cuda || code=$?
   [ "$code" != 0 ] || fail "$fault: the job ended as if nothing had happened"
   [ $((SECONDS - began)) -lt "$(time_limit 20)" ] || fail "$fault: took $((SECONDS - began)) s to end"
   [ "$(grep -c '^headrace: ' "$work/faulty.log")" = 1 ] || { cat "$work/faulty.log"; fail "$fault: not one line"; }
