@@ -3,8 +3,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "kernels/ops.h"
 
@@ -24,8 +27,32 @@ struct CudaOptions {
 /// sequences and statistics lie on the host. Work is queued on one stream, in order. A row's bits
 /// do not depend on the other rows, the block size or the cut of a prompt into chunks; they are not
 /// those of the CPU backend. Throws std::invalid_argument where CUDA is not built in,
-/// std::runtime_error where there is no such device or CUDA fails.
+/// std::runtime_error where CUDA fails or has no device.
 std::unique_ptr<Ops> make_cuda_ops(const CudaOptions& options);
+
+/// A GPU as the runtime shows it.
+struct CudaDevice {
+  std::string name;  // "NVIDIA H200"
+  std::string id;    // the same in every process that sees the device
+  int sm = 0;        // compute capability, 90 for 9.0
+  std::uint64_t total_bytes = 0;
+};
+
+struct CudaDevices {
+  std::vector<CudaDevice> devices;  // by the number that CudaOptions::device takes
+  std::string why_none;             // in words, where there are none
+};
+
+/// What this process can use: the runtime has applied CUDA_VISIBLE_DEVICES. Never throws for want
+/// of a device, a driver or CUDA.
+CudaDevices cuda_devices();
+
+/// Bytes of a device that nobody uses right now.
+std::uint64_t cuda_free_bytes(int device);
+
+/// The class within which answers have the same bits: "cuda:90:13.0", compute capability and
+/// toolkit.
+std::string cuda_numeric_class(const CudaDevice& device);
 
 /// The toolkit and architectures that are built in; empty for none.
 std::string_view cuda_build();

@@ -5,9 +5,27 @@
 
 namespace headrace {
 
+namespace {
+
+constexpr const char* kNotBuiltIn =
+    "the GPU backend is not in this build: it was configured without CUDA (HEADRACE_CUDA)";
+
+}  // namespace
+
 std::unique_ptr<Ops> make_cuda_ops(const CudaOptions& /*options*/) {
-  throw std::invalid_argument(
-      "the GPU backend is not in this build: it was configured without CUDA (HEADRACE_CUDA)");
+  throw std::invalid_argument(kNotBuiltIn);
+}
+
+CudaDevices cuda_devices() {
+  return {.devices = {}, .why_none = kNotBuiltIn};
+}
+
+std::uint64_t cuda_free_bytes(int /*device*/) {
+  throw std::invalid_argument(kNotBuiltIn);
+}
+
+std::string cuda_numeric_class(const CudaDevice& /*device*/) {
+  throw std::invalid_argument(kNotBuiltIn);
 }
 
 std::string_view cuda_build() {

@@ -21,6 +21,7 @@
 #include <span>
 #include <string_view>
 
+#include "kernels/device_arena.h"
 #include "kernels/reduction_tree.h"
 #include "kernels/tensor.h"
 
@@ -150,6 +151,9 @@ class Ops {
   /// float32 or bfloat16 (on GPUs float16 too): the type of matrix inputs and of the KV cache.
   virtual DType compute_dtype() const = 0;
 
+  /// Where tensors, weights of norms, biases and caches lie. It lives as long as the operators.
+  virtual DeviceArena& arena() = 0;
+
   /// The tree's k() must equal k; in bfloat16 every bound but the last has to be even. Only
   /// matmul_partial() takes a matrix whose tree leaves several values. Throws
   /// std::invalid_argument or std::bad_alloc.
@@ -158,6 +162,10 @@ class Ops {
   /// Makes room for operators over up to max_rows rows and up to max_context positions. head_dim
   /// may be any even number up to 512. Throws std::invalid_argument.
   virtual void reserve(int max_rows, int max_context, const AttentionShape& shape) = 0;
+
+  /// Bytes that reserve() takes from the arena.
+  virtual std::size_t reserve_bytes(int max_rows, int max_context,
+                                    const AttentionShape& shape) const = 0;
 
   /// out float32 [rows, k] = the rows of table named by ids.
   virtual void embed(TensorView out, const Matrix& table, std::span<const std::int32_t> ids) = 0;

@@ -46,9 +46,11 @@ class Job {
         topology_(setup.layout, environment.rank()) {}
 
   int run(HostSetup* host) {
+    reserve_device_memory(options_, setup_);
     links_ = make_rank_links(environment_, options_, setup_);
     load();
     setup_.pool->set_poll([this] { links_->poll(); });
+    setup_.ops->arena().set_poll([this] { links_->poll(); });
     if (setup_.recorder) {
       tracer_.emplace(environment_, setup_, host != nullptr ? host->trace.get() : nullptr);
       tracer_->start();
@@ -66,7 +68,7 @@ class Job {
     StageWeights weights = load_weights(environment_, options_, setup_);
     model_ =
         std::make_unique<StageModel>(setup_.checkpoint->config(), setup_.part(), std::move(weights),
-                                     *setup_.ops, setup_.size, links_->exchange.get());
+                                     *setup_.ops, setup_.size, links_->of_operators());
     executor_ = std::make_unique<StageExecutor>(
         *model_, *setup_.pool,
         ExecutorLimits{.max_num_seqs = options_.max_num_seqs,
@@ -290,6 +292,10 @@ void print_setup(const Environment& environment, const RankSetup& setup,
              to_string(setup.layout), setup.num_micro_batches,
              setup.num_micro_batches == 1 ? "" : "es", setup.num_threads,
              setup.num_threads == 1 ? "" : "s");
+  if (setup.device.is_gpu) {
+    fmt::print(stderr, "{} with {}, sums of {}\n", setup.device.name(),
+               bytes_text(setup.device.gpu.total_bytes), setup.numeric_classes[0]);
+  }
   fmt::print(stderr, "{}", memory_table(stage_memories(setup, options), setup.size));
   for (const std::string& warning : placement_warnings(environment, setup)) {
     fmt::print(stderr, "warning: {}\n", warning);
@@ -316,9 +322,12 @@ void prepare(Environment& environment, const std::vector<std::string>& args, Pre
     return;
   }
   prepare_together(world, [&] { place_processes(environment, p.options); });
-  prepare_together(world, [&] { p.setup = set_up_rank(environment, p.options); });
+  RankDevice device;
+  prepare_together(world, [&] { device = choose_device(environment, p.options); });
+  prepare_together(world, [&] { p.setup = set_up_rank(environment, p.options, device); });
   install_guard(fmt::format("rank {} ({}, {})", environment.rank(),
                             place_text(p.setup.layout, p.setup.at), environment.host()));
+  prepare_together(world, [&] { plan_device_memory(environment, p.options, p.setup); });
   prepare_together(world, [&] { plan_memory(environment, p.options, p.setup); });
   std::string answer;  // of rank 0: the exit code of a finished job, or nothing
   prepare_together(world, [&] {

@@ -1,5 +1,6 @@
 #include "launch/generate_options.h"
 
+#include <initializer_list>
 #include <limits>
 
 #include "launch/options.h"
@@ -34,8 +35,8 @@ void declare_model(OptionSet& set, GenerateOptions& o) {
       {.name = "load", .value = "L", .help = "read once a node, a job (broadcast) or a rank (own)"},
       o.load, {"node", "broadcast", "own"});
   set.add_choice(
-      {.name = "dtype", .value = "T", .help = "auto, float32 or bfloat16: weights and inputs"},
-      o.dtype, {"auto", "float32", "bfloat16"});
+      {.name = "dtype", .value = "T", .help = "auto, float32, bfloat16, on GPUs float16"}, o.dtype,
+      {"auto", "float32", "bfloat16", "float16"});
   set.add_choice({.name = "quantization",
                   .value = "Q",
                   .help = "none, int8 or int4: weights; inputs then are int8"},
@@ -120,8 +121,23 @@ void declare_running(OptionSet& set, GenerateOptions& o) {
   set.add({.name = "kv-cache-memory-bytes",
            .value = "SIZE",
            .help = "of each rank",
-           .fallback = "half of free memory"},
+           .fallback = "half of free memory; what is left of a GPU"},
           o.kv_cache_memory_bytes);
+  set.add_choice(
+      {.name = "device", .value = "D", .help = "auto (a GPU where there is one), cpu, cuda"},
+      o.device, {"auto", "cpu", "cuda"});
+  set.add({.name = "share-device", .help = "several ranks may compute on one GPU"}, o.share_device);
+  set.add({.name = "gpu-memory-utilization",
+           .value = "F",
+           .help = "of each GPU's memory, for all its ranks"},
+          o.gpu_memory_utilization, {0.01, 1.0});
+  set.add(
+      {.name = "deterministic", .help = "on GPUs: the same bytes for every -tp (on CPUs always)"},
+      o.deterministic);
+  set.add_choice({.name = "transport",
+                  .value = "T",
+                  .help = "between GPUs: auto, mpi-staged (over the host's memory)"},
+                 o.transport, {"auto", "mpi-staged"});
   set.add({.name = "threads",
            .value = "N",
            .help = "compute threads of a rank",
@@ -133,6 +149,20 @@ void declare_running(OptionSet& set, GenerateOptions& o) {
                  {"auto", "avx512", "avx2", "portable"});
   set.add({.name = "stall-timeout", .value = "S", .help = "give up on a silent rank; 0: never"},
           o.stall_timeout_s, {0, 1e6});
+}
+
+// What is for one kind of device is a mistake beside the other.
+void check_device(const OptionSet& set, const GenerateOptions& options) {
+  const auto refuse = [&](std::initializer_list<const char*> names, const char* why) {
+    for (const char* name : names) {
+      if (set.given(name)) throw set.rejected(name, why);
+    }
+  };
+  if (options.device == "cuda") refuse({"backend", "isa"}, "is for CPUs, not for --device cuda");
+  if (options.device == "cpu") {
+    refuse({"share-device", "gpu-memory-utilization", "transport"},
+           "is for GPUs, not for --device cpu");
+  }
 }
 
 }  // namespace
@@ -151,6 +181,7 @@ std::optional<std::string> parse_generate_options(const std::vector<std::string>
   if (!options.trace.empty() && options.trace == options.output) {
     throw set.rejected("trace", "another file than --output");
   }
+  check_device(set, options);
   if ((options.block_size & (options.block_size - 1)) != 0) {
     throw set.rejected("block-size", "a power of two from 16 to 256");
   }

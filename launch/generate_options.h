@@ -51,6 +51,11 @@ struct GenerateOptions {
   std::optional<ByteSize> kv_cache_memory_bytes;
 
   // This machine
+  std::string device = "auto";
+  bool share_device = false;
+  double gpu_memory_utilization = 0.9;
+  bool deterministic = false;
+  std::string transport = "auto";
   int threads = 0;  // 0: this rank's share of the cores
   std::string backend = "cpu";
   std::string isa = "auto";

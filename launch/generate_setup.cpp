@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
 #include <stdexcept>
@@ -42,6 +43,7 @@ constexpr std::size_t kTraceSpans = std::size_t{1} << 18;
 DType choose_dtype(const std::string& name, const Checkpoint& checkpoint) {
   if (name == "float32") return DType::kFloat32;
   if (name == "bfloat16") return DType::kBFloat16;
+  if (name == "float16") return DType::kFloat16;
   return checkpoint.preferred_dtype();
 }
 
@@ -88,14 +90,10 @@ int choose_max_model_len(const ModelConfig& config, const GenerateOptions& optio
 }
 
 // Blocks that this rank's share of memory holds; more than max_blocks are never needed.
-std::int64_t blocks_in_memory(const Environment& environment, const GenerateOptions& options,
-                              std::size_t block_bytes, std::int64_t max_blocks) {
+std::int64_t blocks_in_memory(std::uint64_t kv_bytes, std::size_t block_bytes,
+                              std::int64_t max_blocks) {
   if (block_bytes == 0) return max_blocks;
-  const std::uint64_t share =
-      available_memory_bytes() / 2 / static_cast<std::uint64_t>(environment.node_num_ranks());
-  const std::uint64_t budget =
-      options.kv_cache_memory_bytes ? options.kv_cache_memory_bytes->bytes : share;
-  return std::min(static_cast<std::int64_t>(budget / block_bytes), max_blocks);
+  return std::min(static_cast<std::int64_t>(kv_bytes / block_bytes), max_blocks);
 }
 
 // The longest sequence that so many blocks hold, or 0.
@@ -123,7 +121,7 @@ int agree_on_blocks(const Environment& environment, const GenerateOptions& optio
   const std::size_t block_bytes =
       stage_block_bytes(setup.checkpoint->config(), setup.part(), *setup.ops, setup.size);
   const std::int64_t blocks =
-      environment.world().min(blocks_in_memory(environment, options, block_bytes, useful));
+      environment.world().min(blocks_in_memory(setup.kv_bytes, block_bytes, useful));
   const int longest = longest_in_blocks(limits, blocks);
   if (longest < setup.max_model_len) {
     throw std::invalid_argument(
@@ -140,8 +138,49 @@ std::string base_name(const std::string& model) {
   return std::filesystem::path(path).filename().string();
 }
 
-std::string numeric_class(const GenerateOptions& options) {
-  return options.backend == "reference" || options.isa == "portable" ? "portable" : "x86";
+// Every rank of a stage must give the same numbers: which of them a sequence meets is chance.
+std::vector<std::string> classes_of_stages(const RankSetup& setup,
+                                           const std::vector<std::string>& of_ranks) {
+  std::vector<std::string> classes;
+  for (int rank = 0; rank < setup.layout.num_ranks(); ++rank) {
+    const auto stage =
+        static_cast<std::size_t>(Topology(setup.layout, rank).coordinates().pipeline);
+    const std::string& own = of_ranks[static_cast<std::size_t>(rank)];
+    if (stage == classes.size()) classes.push_back(own);
+    if (classes[stage] == own) continue;
+    throw std::invalid_argument(
+        fmt::format("stage {} computes in the numeric class {}, but {} in {}: all ranks of a stage "
+                    "need the same kind of device",
+                    stage, classes[stage], setup.name(rank), own));
+  }
+  return classes;
+}
+
+bool all_equal(const std::vector<std::string>& texts) {
+  return std::adjacent_find(texts.begin(), texts.end(), std::not_equal_to<>()) == texts.end();
+}
+
+// The class of the job and the options that restore it; a mixed pipeline's names every stage's.
+JobKeyPart numeric_class_part(const RankSetup& setup, const GenerateOptions& options) {
+  const std::vector<std::string>& classes = setup.numeric_classes;
+  if (!all_equal(classes)) {
+    std::string text;
+    for (std::size_t s = 0; s < classes.size(); ++s) {
+      const StagePart& part = setup.parts[s];
+      text += fmt::format("{}layers [{}, {}) {}", s == 0 ? "" : ", ", part.begin_layer,
+                          part.end_layer, classes[s]);
+    }
+    return {"numeric class", text, "the same --layers on the same devices"};
+  }
+  std::string option;
+  if (setup.device.is_gpu) {
+    option = options.deterministic
+                 ? "--device cuda --deterministic"
+                 : fmt::format("--device cuda --tensor-parallel-size {}", setup.layout.tensor);
+  } else {
+    option = classes[0] == "portable" ? "--device cpu --isa portable" : "--device cpu --isa auto";
+  }
+  return {"numeric class", classes[0], option};
 }
 
 // Chat requests see the date of the job's first start, so that a resumed job gives the same
@@ -162,8 +201,7 @@ JobKey make_job_key(const RankSetup& setup, const GenerateOptions& options, cons
        fmt::format("--quantization {}", options.quantization)},
       {"kv-cache-dtype", options.kv_cache_dtype,
        fmt::format("--kv-cache-dtype {}", options.kv_cache_dtype)},
-      {"numeric class", numeric_class(options),
-       numeric_class(options) == "portable" ? "--isa portable" : "--isa auto"},
+      numeric_class_part(setup, options),
       {"seed", std::to_string(options.seed), fmt::format("--seed {}", options.seed)},
       {"chat template", text.template_fingerprint, ""},
       {"sampling defaults", describe(defaults),
@@ -227,8 +265,10 @@ std::size_t exchange_bytes(const RankSetup& setup, const GenerateOptions& option
   return std::max(sums, drawn_exchange_bytes(setup.size.max_rows, options.max_num_seqs));
 }
 
-RankSetup set_up_rank(const Environment& environment, const GenerateOptions& options) {
+RankSetup set_up_rank(const Environment& environment, const GenerateOptions& options,
+                      RankDevice device) {
   RankSetup setup;
+  setup.device = std::move(device);
   setup.layout = resolve_layout(options.layout(), environment.num_ranks());
   setup.at = Topology(setup.layout, environment.rank()).coordinates();
   setup.checkpoint =
@@ -251,8 +291,7 @@ RankSetup set_up_rank(const Environment& environment, const GenerateOptions& opt
                           ? options.threads
                           : std::max(1, usable_cores() / environment.node_num_ranks());
   setup.pool = make_thread_pool(setup.num_threads);
-  setup.ops = options.backend == "reference" ? make_reference_ops(setup.dtype)
-                                             : make_cpu_ops(setup.dtype, *setup.pool, options.isa);
+  setup.ops = make_rank_ops(options, setup.device, setup.dtype, *setup.pool);
   if (!options.trace.empty()) {
     setup.recorder = std::make_unique<SpanRecorder>(kTraceSpans);
     setup.ops = make_traced_ops(std::move(setup.ops), *setup.recorder);
@@ -294,11 +333,14 @@ std::vector<StageMemory> stage_memories(const RankSetup& setup, const GenerateOp
     }
     stages.push_back(
         {.part = part,
+         .device = setup.devices[static_cast<std::size_t>(
+             Topology(setup.layout, 0).rank_of({.data = 0, .pipeline = s, .tensor = 0}))],
          .weight_bytes =
              stage_weight_bytes(*setup.checkpoint, part, {setup.dtype, setup.quantization}),
          .kv_bytes = stage_block_bytes(config, part, *setup.ops, setup.size) *
                      static_cast<std::size_t>(setup.size.num_blocks),
-         .workspace_bytes = stage_workspace_bytes(config, part, setup.dtype, setup.size),
+         .workspace_bytes = stage_workspace_bytes(config, part, setup.dtype, setup.size) +
+                            stage_reserve_bytes(config, part, *setup.ops, setup.size),
          .message_bytes = messages});
   }
   return stages;
@@ -309,9 +351,14 @@ void plan_memory(const Environment& environment, const GenerateOptions& options,
   setup.torn_groups = groups_across_nodes(environment.nodes(), setup.layout.tensor);
   const std::string name = fmt::format("rank {} on {} ({})", environment.rank(), environment.host(),
                                        place_text(setup.layout, setup.at));
+  std::vector<std::string> classes;
   for (int rank = 0; rank < environment.num_ranks(); ++rank) {
-    setup.names.push_back(environment.world().broadcast(name, rank));
+    const Communicator& world = environment.world();
+    setup.names.push_back(world.broadcast(name, rank));
+    setup.devices.push_back(world.broadcast(setup.device.short_name(), rank));
+    classes.push_back(world.broadcast(numeric_class(options, setup.device), rank));
   }
+  setup.numeric_classes = classes_of_stages(setup, classes);
 }
 
 std::vector<std::string> placement_warnings(const Environment& environment,

@@ -15,6 +15,7 @@
 #include "launch/generate_options.h"
 #include "launch/memory_plan.h"
 #include "launch/model_text.h"
+#include "launch/rank_device.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/partial_file.h"
 #include "model/stage_model.h"
@@ -32,6 +33,7 @@ struct RankSetup {
   Coordinates at;                // this rank's place in it
   std::vector<int> torn_groups;  // those whose ranks are on several nodes, by first rank
   std::unique_ptr<Checkpoint> checkpoint;
+  RankDevice device;
   DType dtype = DType::kFloat32;
   Quantization quantization = Quantization::kNone;
   int num_threads = 1;
@@ -43,7 +45,10 @@ struct RankSetup {
   int max_model_len = 0;
   int num_micro_batches = 1;
   std::size_t max_plan_bytes = 0;
-  std::vector<std::string> names;  // of all ranks: "rank 1 on host a (stage 1)"
+  std::uint64_t kv_bytes = 0;                // that the KV cache may take
+  std::vector<std::string> names;            // of all ranks: "rank 1 on host a (stage 1)"
+  std::vector<std::string> devices;          // of all ranks: "GPU 0"
+  std::vector<std::string> numeric_classes;  // of all stages
 
   StagePart part() const { return part_of(at); }
   StagePart part_of(const Coordinates& place) const;
@@ -63,9 +68,10 @@ void place_processes(Environment& environment, const GenerateOptions& options);
 std::string place_text(const ParallelLayout& layout, const Coordinates& at);
 
 /// Opens the model and splits it. Every rank for itself.
-RankSetup set_up_rank(const Environment& environment, const GenerateOptions& options);
+RankSetup set_up_rank(const Environment& environment, const GenerateOptions& options,
+                      RankDevice device);
 
-/// Settles the number of KV blocks and learns the stages' names. Collective over the world.
+/// Settles the number of KV blocks and learns of the other ranks. Collective over the world.
 void plan_memory(const Environment& environment, const GenerateOptions& options, RankSetup& setup);
 
 /// Bytes of a rank's buffer in its stage's exchange.

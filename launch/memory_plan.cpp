@@ -94,12 +94,13 @@ std::string bytes_text(std::uint64_t bytes) {
 }
 
 std::string memory_table(const std::vector<StageMemory>& stages, const StageSize& size) {
-  std::string table = fmt::format("{:<7}{:<34}{:>11}{:>11}{:>11}{:>11}{:>11}\n", "stage", "runs",
-                                  "weights", "KV cache", "workspace", "messages", "total");
+  std::string table =
+      fmt::format("{:<7}{:<34}{:<7}{:>11}{:>11}{:>11}{:>11}{:>11}\n", "stage", "runs", "on",
+                  "weights", "KV cache", "workspace", "messages", "total");
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const StageMemory& m = stages[s];
-    table += fmt::format("{:<7}{:<34}{:>11}{:>11}{:>11}{:>11}{:>11}\n", s, role(m.part),
-                         bytes_text(m.weight_bytes), bytes_text(m.kv_bytes),
+    table += fmt::format("{:<7}{:<34}{:<7}{:>11}{:>11}{:>11}{:>11}{:>11}\n", s, role(m.part),
+                         m.device, bytes_text(m.weight_bytes), bytes_text(m.kv_bytes),
                          bytes_text(m.workspace_bytes), bytes_text(m.message_bytes),
                          bytes_text(m.total()));
   }

@@ -15,6 +15,7 @@ namespace headrace {
 
 struct StageMemory {
   StagePart part;
+  std::string device;  // "CPU" or "GPU 0"
   std::size_t weight_bytes = 0;
   std::size_t kv_bytes = 0;
   std::size_t workspace_bytes = 0;

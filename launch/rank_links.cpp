@@ -2,6 +2,7 @@
 
 #include "comm/mpi_channel.h"
 #include "comm/mpi_exchange.h"
+#include "comm/staged_exchange.h"
 #include "comm/traced_exchange.h"
 #include "partition/rank_peers.h"
 #include "runtime/dispatch/dispatcher.h"
@@ -65,6 +66,10 @@ class Builder {
     if (setup_.recorder) {
       links_.exchange = make_traced_exchange(std::move(links_.exchange), *setup_.recorder);
     }
+    DeviceArena& arena = setup_.ops->arena();
+    if (arena.is_host()) return;
+    links_.staged = make_staged_exchange(*links_.exchange, arena,
+                                         exchange_bytes(setup_, options_, setup_.part()));
   }
 
   void link_replicas() {

@@ -37,7 +37,11 @@ struct RankLinks {
   std::vector<std::unique_ptr<MessageReceiver>> report_receivers;
   std::unique_ptr<MessageReceiver> work_receiver;  // of another head
   std::unique_ptr<MessageSender> report_sender;
-  std::unique_ptr<ShardExchange> exchange;
+  std::unique_ptr<ShardExchange> exchange;  // in host memory; null for one rank a stage
+  std::unique_ptr<ShardExchange> staged;    // over it, of a rank that computes on a GPU
+
+  /// The one whose buffers the operators reach; null for one rank a stage.
+  ShardExchange* of_operators() const { return staged ? staged.get() : exchange.get(); }
 
   /// Lets transfers advance.
   void poll();

@@ -8,6 +8,7 @@
 
 #include "kernels/cuda_backend.h"
 #include "kernels/ops.h"
+#include "launch/memory_plan.h"
 #include "model/checkpoint/hdf5_handle.h"
 
 namespace headrace {
@@ -41,7 +42,15 @@ std::string boost_version() {
 
 std::string cuda_text() {
   if (cuda_build().empty()) return "not built in";
-  return fmt::format("built with {}, not used yet", cuda_build());
+  const CudaDevices found = cuda_devices();
+  std::string text = fmt::format("built with {}", cuda_build());
+  if (found.devices.empty()) return text + "; no GPU: " + found.why_none;
+  for (std::size_t i = 0; i < found.devices.size(); ++i) {
+    const CudaDevice& gpu = found.devices[i];
+    text += fmt::format("\n          GPU {}: {}, {}, {}", i, gpu.name, bytes_text(gpu.total_bytes),
+                        cuda_numeric_class(gpu));
+  }
+  return text;
 }
 
 }  // namespace
@@ -56,7 +65,7 @@ std::string version_text() {
       "{}\n"
       "MPI       {}; built with {} (MPI {}.{})\n"
       "HDF5      {}\n"
-      "CUDA      {}; computes on the CPU\n"
+      "CUDA      {}\n"
       "Boost     {}\n"
       "CPU       {}\n"
       "compiler  {} {}\n",

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 namespace headrace {
 namespace {
@@ -25,11 +24,6 @@ RowWidths row_widths(const ModelConfig& c, const TensorShard& own) {
 
 std::size_t area(std::int64_t rows, std::int64_t cols, DType dtype) {
   return static_cast<std::size_t>(rows * cols) * dtype_bytes(dtype);
-}
-
-std::size_t rotations_bytes(const ModelConfig& config, int max_rows) {
-  return Rotations::bytes(config.rope, max_rows) +
-         (config.window_rope ? Rotations::bytes(*config.window_rope, max_rows) : 0);
 }
 
 // What attention and MLP give is added to the hidden state as it is, or changed before.
@@ -61,6 +55,54 @@ IndexRange dealt_rows(int num_rows, int rank, int size) {
 int most_own_rows(const StageSize& size, const StagePart& part) {
   return (size.max_logit_rows + part.tensor_size - 1) / part.tensor_size;
 }
+
+// Rows that operators are called with.
+int most_rows(const StagePart& part, const StageSize& size) {
+  return part.head ? std::max(size.max_rows, size.max_logit_rows) : size.max_rows;
+}
+
+// What StageModel takes of the arena beside the KV cache.
+struct WorkspaceBytes {
+  std::size_t normed = 0;
+  std::size_t wide = 0;
+  std::size_t queries = 0;
+  std::size_t inner = 0;
+  std::size_t outcome = 0;
+  std::size_t projections = 0;
+  std::size_t gathered = 0;
+  std::size_t logits = 0;
+  std::size_t rotations = 0;
+  std::size_t window_rotations = 0;
+
+  WorkspaceBytes(const ModelConfig& config, const StagePart& part, DType dtype,
+                 const StageSize& size) {
+    const RowWidths w = row_widths(config, stage_shard(config, part).own);
+    const int layer_rows = part.num_layers() > 0 ? size.max_rows : 0;
+    const int head_rows = part.head ? size.max_logit_rows : 0;
+    normed = area(std::max(layer_rows, head_rows), w.hidden, dtype);
+    wide = area(layer_rows, w.wide(), DType::kFloat32);
+    queries = area(layer_rows, w.heads, dtype);
+    inner = area(layer_rows, w.inner, dtype);
+    rotations = Rotations::bytes(config.rope, layer_rows);
+    if (config.window_rope) window_rotations = Rotations::bytes(*config.window_rope, layer_rows);
+    if (needs_outcome(config, part)) outcome = area(size.max_rows, w.hidden, DType::kFloat32);
+    if (shares_norms(config, part)) {
+      projections = area(size.max_rows, projection_cols(config), DType::kFloat32);
+    }
+    if (!part.head) return;
+    gathered = area(head_rows, w.hidden, DType::kFloat32);
+    logits = area(most_own_rows(size, part), w.vocab, DType::kFloat32);
+  }
+
+  std::size_t total() const {
+    std::size_t sum = 0;
+    for (const std::size_t bytes : {normed, wide, queries, inner, outcome, projections, gathered,
+                                    logits, rotations, window_rotations}) {
+      sum += arena_bytes(bytes);
+    }
+    return sum;
+  }
+};
 
 }  // namespace
 
@@ -94,6 +136,12 @@ std::size_t stage_block_bytes(const ModelConfig& config, const StagePart& part, 
   return stage_kv_places(config, part, ops, size).block_bytes;
 }
 
+std::size_t stage_reserve_bytes(const ModelConfig& config, const StagePart& part, const Ops& ops,
+                                const StageSize& size) {
+  return ops.reserve_bytes(most_rows(part, size), size.max_context,
+                           attention_shape(config, part, size.kv_type));
+}
+
 std::size_t stage_exchange_bytes(const ModelConfig& config, const StagePart& part,
                                  const StageSize& size) {
   const StageShard shard = stage_shard(config, part);
@@ -114,23 +162,7 @@ std::size_t stage_exchange_bytes(const ModelConfig& config, const StagePart& par
 
 std::size_t stage_workspace_bytes(const ModelConfig& config, const StagePart& part, DType dtype,
                                   const StageSize& size) {
-  const RowWidths w = row_widths(config, stage_shard(config, part).own);
-  std::size_t bytes = 0;
-  if (part.num_layers() > 0) {
-    bytes += area(size.max_rows, w.wide(), DType::kFloat32) +
-             rotations_bytes(config, size.max_rows) +
-             area(size.max_rows, w.hidden + w.heads + w.inner, dtype);
-  }
-  if (needs_outcome(config, part)) bytes += area(size.max_rows, w.hidden, DType::kFloat32);
-  if (shares_norms(config, part)) {
-    bytes += area(size.max_rows, projection_cols(config), DType::kFloat32);
-  }
-  if (part.head) {
-    bytes += area(size.max_logit_rows, w.hidden, DType::kFloat32) +
-             area(most_own_rows(size, part), w.vocab, DType::kFloat32) +
-             area(size.max_logit_rows, w.hidden, dtype);
-  }
-  return bytes;
+  return WorkspaceBytes(config, part, dtype, size).total();
 }
 
 StageModel::StageModel(const ModelConfig& config, StagePart part, StageWeights weights, Ops& ops,
@@ -143,46 +175,64 @@ StageModel::StageModel(const ModelConfig& config, StagePart part, StageWeights w
       exchange_(exchange),
       shard_(stage_shard(config, part)),
       attention_(attention_shape(config, part, size.kv_type)),
-      rotations_(config.rope, part.num_layers() > 0 ? size.max_rows : 0) {
-  const RowWidths w = row_widths(config, shard_.own);
-  const DType dtype = ops.compute_dtype();
-  const std::int64_t norm_rows =
-      std::max(part.num_layers() > 0 ? size.max_rows : 0, part.head ? size.max_logit_rows : 0);
-  normed_ = Buffer(area(norm_rows, w.hidden, dtype));
+      rotations_(config.rope, part.num_layers() > 0 ? size.max_rows : 0, ops.arena()) {
+  take_workspace();
   if (part.num_layers() > 0) {
-    kv_places_ = stage_kv_places(config, part, ops, size);
-    kv_ = Buffer(kv_places_.block_bytes * static_cast<std::size_t>(size.num_blocks));
-    wide_ = Buffer(area(size.max_rows, w.wide(), DType::kFloat32));
-    queries_ = Buffer(area(size.max_rows, w.heads, dtype));
-    inner_ = Buffer(area(size.max_rows, w.inner, dtype));
-    if (shares_norms(config, part)) {
-      projections_ = Buffer(area(size.max_rows, projection_cols(config), DType::kFloat32));
+    if (config.window_rope) {
+      window_rotations_.emplace(*config.window_rope, size.max_rows, ops.arena());
     }
-    if (config.window_rope) window_rotations_.emplace(*config.window_rope, size.max_rows);
-    ops.reserve(size.max_rows, size.max_context, attention_);
+    kv_places_ = stage_kv_places(config, part, ops, size);
+    kv_ = ops.arena().take(kv_places_.block_bytes * static_cast<std::size_t>(size.num_blocks));
   }
-  if (needs_outcome(config, part)) {
-    outcome_ = Buffer(area(size.max_rows, w.hidden, DType::kFloat32));
-  }
-  if (part.head) {
-    gathered_ = Buffer(area(size.max_logit_rows, w.hidden, DType::kFloat32));
-    logits_ = Buffer(area(most_own_rows(size, part), w.vocab, DType::kFloat32));
-    statistics_.resize(static_cast<std::size_t>(most_own_rows(size, part)));
-    ops.reserve(std::max(size.max_rows, size.max_logit_rows), size.max_context, attention_);
-  }
+  ops.reserve(most_rows(part, size), size.max_context, attention_);
+  if (part.head) statistics_.resize(static_cast<std::size_t>(most_own_rows(size, part)));
   partials_.reserve(std::max(shard_.attention_sum.merges.size(), shard_.mlp_sum.merges.size()));
   own_tokens_.reserve(static_cast<std::size_t>(size.max_rows));
   positions_.reserve(static_cast<std::size_t>(size.max_rows));
 }
 
-TensorView StageModel::workspace(const Buffer& buffer, std::int64_t rows, std::int64_t cols,
-                                 DType dtype) const {
-  return {.data = buffer.data(), .rows = rows, .cols = cols, .dtype = dtype};
+void StageModel::take_workspace() {
+  const WorkspaceBytes bytes(config_, part_, ops_.compute_dtype(), size_);
+  DeviceArena& arena = ops_.arena();
+  normed_ = arena.take(bytes.normed);
+  wide_ = arena.take(bytes.wide);
+  queries_ = arena.take(bytes.queries);
+  inner_ = arena.take(bytes.inner);
+  outcome_ = arena.take(bytes.outcome);
+  projections_ = arena.take(bytes.projections);
+  gathered_ = arena.take(bytes.gathered);
+  logits_ = MirroredMemory(arena, bytes.logits);
+}
+
+// Columns of all rows of `from` to those of `to` from to_col on; both float32.
+void StageModel::copy_columns(TensorView to, std::int64_t to_col, ConstTensorView from,
+                              Run columns) {
+  const auto bytes = [](std::int64_t elements) {
+    return static_cast<std::size_t>(elements) * sizeof(float);
+  };
+  ops_.arena().copy_rows({.to = to.data + bytes(to_col),
+                          .to_stride = bytes(to.cols),
+                          .from = from.data + bytes(columns.begin),
+                          .from_stride = bytes(from.cols),
+                          .row_bytes = bytes(columns.count),
+                          .rows = from.rows});
+}
+
+// Rows that lie beside each other on both sides, float32 and equally wide.
+void StageModel::copy_rows(TensorView to, std::int64_t to_row, ConstTensorView from, Run rows) {
+  const std::size_t row_bytes = static_cast<std::size_t>(from.cols) * sizeof(float);
+  const std::size_t bytes = static_cast<std::size_t>(rows.count) * row_bytes;
+  ops_.arena().copy_rows({.to = to.data + static_cast<std::size_t>(to_row) * row_bytes,
+                          .to_stride = bytes,
+                          .from = from.data + static_cast<std::size_t>(rows.begin) * row_bytes,
+                          .from_stride = bytes,
+                          .row_bytes = bytes,
+                          .rows = 1});
 }
 
 KvLayer StageModel::kv_layer(int index) const {
   const KvPlaces::Layer& layer = kv_places_.layers[static_cast<std::size_t>(index)];
-  return {.data = kv_.data() + layer.offset,
+  return {.data = kv_ + layer.offset,
           .block_bytes = layer.page_stride,
           .block_tokens = size_.block_tokens};
 }
@@ -201,7 +251,7 @@ void StageModel::add_positions(TensorView hidden, std::span<const SequenceRows> 
       positions_[static_cast<std::size_t>(sequence.first_row + i)] = sequence.first_position + i;
     }
   }
-  const TensorView rows = workspace(outcome_, hidden.rows, hidden.cols, DType::kFloat32);
+  const TensorView rows{outcome_, hidden.rows, hidden.cols, DType::kFloat32};
   ops_.embed(rows, *weights_.positions, positions_);
   ops_.add_scaled(hidden, rows, 1.0F);
 }
@@ -224,14 +274,22 @@ void StageModel::embed_tokens(TensorView hidden, std::span<const TokenId> tokens
   if (!own_tokens_.empty()) ops_.embed(found, *weights_.embedding, own_tokens_);
   exchange_->publish(found.bytes());
   exchange_->complete();
-  const std::size_t row_bytes = static_cast<std::size_t>(hidden.cols) * sizeof(float);
   for (int rank = 0; rank < exchange_->size(); ++rank) {
     const IndexRange ids = shard_.ranks[static_cast<std::size_t>(rank)].vocab;
-    const std::byte* next = exchange_->part(rank).data();
-    for (std::size_t r = 0; r < tokens.size(); ++r) {
-      if (tokens[r] < ids.begin || tokens[r] >= ids.end) continue;
-      std::memcpy(hidden.data + r * row_bytes, next, row_bytes);
-      next += row_bytes;
+    const auto is_its = [&](std::int32_t r) {
+      const TokenId token = tokens[static_cast<std::size_t>(r)];
+      return token >= ids.begin && token < ids.end;
+    };
+    const ConstTensorView part{exchange_->part(rank).data(), hidden.rows, hidden.cols,
+                               DType::kFloat32};
+    const auto num_rows = static_cast<std::int32_t>(hidden.rows);
+    std::int32_t next = 0;
+    for (std::int32_t r = 0; r < num_rows; ++r) {
+      const std::int32_t first = r;
+      while (r < num_rows && is_its(r)) ++r;
+      if (r == first) continue;
+      copy_rows(hidden, first, part, {next, r - first});
+      next += r - first;
     }
   }
 }
@@ -240,7 +298,7 @@ void StageModel::embed_tokens(TensorView hidden, std::span<const TokenId> tokens
 void StageModel::add_product(TensorView hidden, ConstTensorView x, const RowParallel& product) {
   const Linear& linear = product.linear;
   if (exchange_ == nullptr) {
-    ops_.matmul_add(hidden, x, *linear.weight, linear.bias_or_null());
+    ops_.matmul_add(hidden, x, *linear.weight, linear.bias);
     return;
   }
   const TensorView own{.data = exchange_->own().data(),
@@ -257,7 +315,7 @@ void StageModel::add_product(TensorView hidden, ConstTensorView x, const RowPara
       partials_.push_back(values + v * hidden.rows * hidden.cols);
     }
   }
-  ops_.add_partials(hidden, partials_, product.sum.merges, linear.bias_or_null());
+  ops_.add_partials(hidden, partials_, product.sum.merges, linear.bias);
 }
 
 // The same, with norm and factor between the product and the hidden state where the model has them.
@@ -267,8 +325,8 @@ void StageModel::add_outcome(TensorView hidden, ConstTensorView x, const RowPara
     add_product(hidden, x, product);
     return;
   }
-  const TensorView outcome = workspace(outcome_, hidden.rows, hidden.cols, DType::kFloat32);
-  std::memset(outcome.data, 0, outcome.bytes());
+  const TensorView outcome{outcome_, hidden.rows, hidden.cols, DType::kFloat32};
+  ops_.arena().zero(outcome.data, outcome.bytes());
   add_product(outcome, x, product);
   if (config_.post_norms) ops_.norm(outcome, outcome, norm_of(product.post_norm));
   ops_.add_scaled(hidden, outcome, config_.residual_scale);
@@ -277,8 +335,8 @@ void StageModel::add_outcome(TensorView hidden, ConstTensorView x, const RowPara
 Norm StageModel::norm_of(const NormWeights& weights) const {
   return {.kind = config_.norm,
           .eps = config_.norm_eps,
-          .weight = weights.weight.data(),
-          .bias = weights.bias.empty() ? nullptr : weights.bias.data()};
+          .weight = weights.weight,
+          .bias = weights.bias};
 }
 
 void StageModel::pre_norm(TensorView normed, ConstTensorView hidden, const NormWeights& weights) {
@@ -294,38 +352,28 @@ void StageModel::pre_norm(TensorView normed, ConstTensorView hidden, const NormW
 void StageModel::norm_shared_projections(const LayerWeights& weights, TensorView qkv) {
   const std::int64_t head = attention_.head_dim;
   const std::int64_t own_cols = (attention_.num_heads + attention_.num_kv_heads) * head;
-  auto* own = reinterpret_cast<float*>(exchange_->own().data());
-  for (std::int64_t r = 0; r < qkv.rows; ++r) {
-    std::copy_n(qkv.f32() + r * qkv.cols, own_cols, own + r * own_cols);
-  }
-  exchange_->publish(area(qkv.rows, own_cols, DType::kFloat32));
+  const TensorView own{exchange_->own().data(), qkv.rows, own_cols, DType::kFloat32};
+  copy_columns(own, 0, qkv, {0, own_cols});
+  exchange_->publish(own.bytes());
   exchange_->complete();
 
-  const TensorView all =
-      workspace(projections_, qkv.rows, projection_cols(config_), DType::kFloat32);
+  const TensorView all{projections_, qkv.rows, projection_cols(config_), DType::kFloat32};
   const std::int64_t queries = config_.num_heads * head;
   for (std::size_t rank = 0; rank < shard_.ranks.size(); ++rank) {
     const TensorShard& shard = shard_.ranks[rank];
     const std::int64_t q_cols = shard.heads.size() * head;
     const std::int64_t k_cols = shard.kv_heads.size() * head;
-    const auto* from =
-        reinterpret_cast<const float*>(exchange_->part(static_cast<int>(rank)).data());
-    for (std::int64_t r = 0; r < qkv.rows; ++r, from += q_cols + k_cols) {
-      float* row = all.f32() + r * all.cols;
-      std::copy_n(from, q_cols, row + shard.heads.begin * head);
-      std::copy_n(from + q_cols, k_cols, row + queries + shard.kv_heads.begin * head);
-    }
+    const ConstTensorView part{exchange_->part(static_cast<int>(rank)).data(), qkv.rows,
+                               q_cols + k_cols, DType::kFloat32};
+    copy_columns(all, shard.heads.begin * head, part, {0, q_cols});
+    copy_columns(all, queries + shard.kv_heads.begin * head, part, {q_cols, k_cols});
   }
   ops_.norm_parts(all, {.begin = 0, .width = queries}, norm_of(weights.q_norm));
   ops_.norm_parts(all, {.begin = queries, .width = all.cols - queries}, norm_of(weights.k_norm));
 
   const std::int64_t q_cols = attention_.num_heads * head;
-  for (std::int64_t r = 0; r < qkv.rows; ++r) {
-    const float* row = all.f32() + r * all.cols;
-    float* to = qkv.f32() + r * qkv.cols;
-    std::copy_n(row + shard_.own.heads.begin * head, q_cols, to);
-    std::copy_n(row + queries + shard_.own.kv_heads.begin * head, own_cols - q_cols, to + q_cols);
-  }
+  copy_columns(qkv, 0, all, {shard_.own.heads.begin * head, q_cols});
+  copy_columns(qkv, q_cols, all, {queries + shard_.own.kv_heads.begin * head, own_cols - q_cols});
 }
 
 // Each head with its own weights: an operation a head, since one norms equal parts alike.
@@ -373,13 +421,13 @@ TensorView StageModel::attend(int index, ConstTensorView normed, RowsOfGroups ro
   shape.window = traits.windowed ? config_.window : 0;
   shape.rotary_dim = traits.rope ? rotations.rotary_dim() : 0;
 
-  const TensorView qkv = workspace(wide_, normed.rows, widths.qkv, DType::kFloat32);
-  const TensorView queries = workspace(queries_, normed.rows, widths.heads, dtype);
-  const TensorView attended = workspace(inner_, normed.rows, widths.heads, dtype);
+  const TensorView qkv{wide_, normed.rows, widths.qkv, DType::kFloat32};
+  const TensorView queries{queries_, normed.rows, widths.heads, dtype};
+  const TensorView attended{inner_, normed.rows, widths.heads, dtype};
   const KvLayer kv = kv_layer(index);
   const auto group = static_cast<std::size_t>(size_.kv.of(traits));
   const std::span<const SequenceRows> sequences = rows[group];
-  ops_.matmul(qkv, normed, *w.qkv.weight, w.qkv.bias_or_null());
+  ops_.matmul(qkv, normed, *w.qkv.weight, w.qkv.bias);
   norm_queries_and_keys(w, qkv);
   ops_.rope_and_store_kv(queries, qkv, rotations.table(), shape, kv, sequences);
   ops_.attention(attended, queries, shape, kv, sequences);
@@ -389,10 +437,10 @@ TensorView StageModel::attend(int index, ConstTensorView normed, RowsOfGroups ro
 // What goes into the MLP's last product, [rows, intermediate] in the compute type.
 TensorView StageModel::run_mlp(const LayerWeights& weights, ConstTensorView normed) {
   const RowWidths widths = row_widths(config_, shard_.own);
-  const TensorView gate_up = workspace(wide_, normed.rows, widths.gate_up, DType::kFloat32);
+  const TensorView gate_up{wide_, normed.rows, widths.gate_up, DType::kFloat32};
   const TensorView activated =
-      workspace(inner_, normed.rows, shard_.own.intermediate.size(), ops_.compute_dtype());
-  ops_.matmul(gate_up, normed, *weights.gate_up.weight, weights.gate_up.bias_or_null());
+      TensorView(inner_, normed.rows, shard_.own.intermediate.size(), ops_.compute_dtype());
+  ops_.matmul(gate_up, normed, *weights.gate_up.weight, weights.gate_up.bias);
   ops_.activate(activated, gate_up, config_.activation);
   return activated;
 }
@@ -401,7 +449,7 @@ TensorView StageModel::run_mlp(const LayerWeights& weights, ConstTensorView norm
 // input, so the MLP's norm is taken before anything is added.
 void StageModel::run_layer(int index, TensorView hidden, RowsOfGroups rows) {
   const LayerWeights& w = weights_.layers[static_cast<std::size_t>(index)];
-  const TensorView normed = workspace(normed_, hidden.rows, hidden.cols, ops_.compute_dtype());
+  const TensorView normed{normed_, hidden.rows, hidden.cols, ops_.compute_dtype()};
   pre_norm(normed, hidden, w.attention_norm);
   const TensorView attended = attend(index, normed, rows);
   if (config_.parallel_residual && !config_.shared_pre_norm) pre_norm(normed, hidden, w.mlp_norm);
@@ -441,25 +489,32 @@ void StageModel::multiply_by_head(TensorView values, ConstTensorView normed, Ind
   exchange_->complete();
   for (int rank = 0; rank < exchange_->size(); ++rank) {
     const IndexRange ids = shard_.ranks[static_cast<std::size_t>(rank)].vocab;
-    const auto* source = reinterpret_cast<const float*>(exchange_->part(rank).data());
-    for (int row = own.begin; row < own.end; ++row) {
-      std::copy_n(source + std::int64_t{row} * ids.size(), ids.size(),
-                  values.f32() + (row - own.begin) * values.cols + ids.begin);
-    }
+    const std::size_t row_bytes = static_cast<std::size_t>(ids.size()) * sizeof(float);
+    const ConstTensorView source{
+        exchange_->part(rank).data() + static_cast<std::size_t>(own.begin) * row_bytes, own.size(),
+        ids.size(), DType::kFloat32};
+    copy_columns(values, ids.begin, source, {0, ids.size()});
+  }
+}
+
+// Rows of the step that lie beside each other go together.
+void StageModel::gather(TensorView gathered, ConstTensorView hidden,
+                        std::span<const std::int32_t> rows) {
+  const auto count = static_cast<std::int32_t>(rows.size());
+  for (std::int32_t first = 0, end = 0; first < count; first = end) {
+    const std::int32_t row = rows[static_cast<std::size_t>(first)];
+    while (end < count && rows[static_cast<std::size_t>(end)] == row + end - first) ++end;
+    copy_rows(gathered, first, hidden, {row, end - first});
   }
 }
 
 StageModel::Logits StageModel::logits(ConstTensorView hidden, std::span<const std::int32_t> rows) {
   const auto count = static_cast<std::int64_t>(rows.size());
-  const TensorView gathered = workspace(gathered_, count, hidden.cols, DType::kFloat32);
-  const std::size_t row_bytes = static_cast<std::size_t>(hidden.cols) * sizeof(float);
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    std::memcpy(gathered.data + i * row_bytes,
-                hidden.data + static_cast<std::size_t>(rows[i]) * row_bytes, row_bytes);
-  }
-  const TensorView normed = workspace(normed_, count, hidden.cols, ops_.compute_dtype());
+  const TensorView gathered{gathered_, count, hidden.cols, DType::kFloat32};
+  gather(gathered, hidden, rows);
+  const TensorView normed{normed_, count, hidden.cols, ops_.compute_dtype()};
   const IndexRange own = own_rows(static_cast<int>(count), part_.tensor_rank);
-  const TensorView values = workspace(logits_, own.size(), config_.vocab_size, DType::kFloat32);
+  const TensorView values{logits_.device(), own.size(), config_.vocab_size, DType::kFloat32};
   ops_.norm(normed, gathered, norm_of(weights_.final_norm));
   multiply_by_head(values, normed, own);
   if (config_.logit_scale != 1.0F) ops_.scale(values, config_.logit_scale);
@@ -467,7 +522,9 @@ StageModel::Logits StageModel::logits(ConstTensorView hidden, std::span<const st
   const std::span<RowStatistics> statistics(statistics_.data(),
                                             static_cast<std::size_t>(own.size()));
   ops_.row_statistics(statistics, values);
-  return {.values = values, .statistics = statistics};
+  logits_.to_host(values.bytes());
+  return {.values = {logits_.host(), values.rows, values.cols, values.dtype},
+          .statistics = statistics};
 }
 
 }  // namespace headrace

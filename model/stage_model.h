@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "comm/shard_exchange.h"
-#include "kernels/buffer.h"
 #include "kernels/ops.h"
 #include "model/config.h"
 #include "model/kv_groups.h"
@@ -41,21 +40,22 @@ using RowsOfGroups = std::span<const std::span<const SequenceRows>>;  // [groups
 
 class StageModel {
  public:
-  /// Allocates the KV cache and the workspace. ops and exchange must outlive it. exchange: with the
-  /// other ranks of the stage, of stage_exchange_bytes(); null where there are none.
+  /// Takes KV cache and workspace of the backend's arena. ops and exchange must outlive it.
+  /// exchange: with the other ranks of the stage, of stage_exchange_bytes(), its buffers where the
+  /// operators reach them; null where there are none.
   StageModel(const ModelConfig& config, StagePart part, StageWeights weights, Ops& ops,
              StageSize size, ShardExchange* exchange = nullptr);
 
   /// One step through this stage's layers, in place; all ranks of the stage together. hidden:
-  /// float32 [rows, hidden]; on the first stage it is written from `tokens` (one id a row),
-  /// elsewhere it holds what the stage before sent.
+  /// float32 [rows, hidden], in the backend's arena; on the first stage it is written from `tokens`
+  /// (one id a row), elsewhere it holds what the stage before sent.
   void forward(TensorView hidden, std::span<const TokenId> tokens, RowsOfGroups rows);
 
   /// Final norm and logits of some rows of hidden, with their statistics; all ranks of the stage
   /// together. Each gets those of the rows that are its own (own_rows()), of the whole vocabulary.
   /// Valid until the next call. rows.size() <= max_logit_rows. Only where the part has the head.
   struct Logits {
-    TensorView values;                          // float32 [own rows, vocab]
+    TensorView values;                          // float32 [own rows, vocab], for the host
     std::span<const RowStatistics> statistics;  // [own rows]
   };
   Logits logits(ConstTensorView hidden, std::span<const std::int32_t> rows);
@@ -66,6 +66,7 @@ class StageModel {
   const ModelConfig& config() const { return config_; }
   const StagePart& part() const { return part_; }
   const StageSize& size() const { return size_; }
+  DeviceArena& arena() const { return ops_.arena(); }
 
  private:
   /// A row-parallel product, how its parts meet, and the norm of what it gives.
@@ -91,8 +92,14 @@ class StageModel {
   Norm norm_of(const NormWeights& weights) const;
   void multiply_by_head(TensorView values, ConstTensorView normed, IndexRange own);
   KvLayer kv_layer(int index) const;
-  TensorView workspace(const Buffer& buffer, std::int64_t rows, std::int64_t cols,
-                       DType dtype) const;
+  void take_workspace();
+  struct Run {
+    std::int64_t begin = 0;
+    std::int64_t count = 0;
+  };
+  void copy_columns(TensorView to, std::int64_t to_col, ConstTensorView from, Run columns);
+  void copy_rows(TensorView to, std::int64_t to_row, ConstTensorView from, Run rows);
+  void gather(TensorView gathered, ConstTensorView hidden, std::span<const std::int32_t> rows);
 
   ModelConfig config_;
   StagePart part_;
@@ -105,15 +112,18 @@ class StageModel {
   Rotations rotations_;
   std::optional<Rotations> window_rotations_;  // of windowed layers, where they have their own
   KvPlaces kv_places_;
-  Buffer kv_;           // num_blocks blocks, as kv_places_ says
-  Buffer normed_;       // compute type [max_rows, hidden]
-  Buffer wide_;         // float32: qkv or gate_up
-  Buffer queries_;      // compute type [max_rows, heads * head_dim]
-  Buffer inner_;        // compute type [max_rows, heads * head_dim or intermediate]
-  Buffer outcome_;      // float32 [max_rows, hidden]: what is still changed before it is added
-  Buffer projections_;  // float32 [max_rows, queries and keys of all heads]: to be normed together
-  Buffer gathered_;     // float32 [max_logit_rows, hidden]
-  Buffer logits_;       // float32 [own rows of max_logit_rows, vocab]
+  // In the arena; null where the part has no use for it.
+  std::byte* kv_ = nullptr;       // num_blocks blocks, as kv_places_ says
+  std::byte* normed_ = nullptr;   // compute type [max_rows, hidden]
+  std::byte* wide_ = nullptr;     // float32: qkv or gate_up
+  std::byte* queries_ = nullptr;  // compute type [max_rows, heads * head_dim]
+  std::byte* inner_ = nullptr;    // compute type [max_rows, heads * head_dim or intermediate]
+  // float32 [max_rows, hidden]: what is still changed before it is added
+  std::byte* outcome_ = nullptr;
+  // float32 [max_rows, queries and keys of all heads]: to be normed together
+  std::byte* projections_ = nullptr;
+  std::byte* gathered_ = nullptr;  // float32 [max_logit_rows, hidden]
+  MirroredMemory logits_;          // float32 [own rows of max_logit_rows, vocab]
   std::vector<RowStatistics> statistics_;
   std::vector<const float*> partials_;   // of the sum at hand
   std::vector<TokenId> own_tokens_;      // of the step, as rows of the embedding
@@ -127,6 +137,9 @@ std::size_t stage_exchange_bytes(const ModelConfig& config, const StagePart& par
 /// Bytes of the stage's workspace and of one KV block over all its layers, for the memory plan.
 std::size_t stage_workspace_bytes(const ModelConfig& config, const StagePart& part, DType dtype,
                                   const StageSize& size);
+/// What the backend's reserve() takes of the arena for the stage.
+std::size_t stage_reserve_bytes(const ModelConfig& config, const StagePart& part, const Ops& ops,
+                                const StageSize& size);
 std::size_t stage_block_bytes(const ModelConfig& config, const StagePart& part, const Ops& ops,
                               const StageSize& size);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -74,11 +75,13 @@ class Loader {
   }
 
   Linear linear(const LinearSource& source) {
-    Linear result{.weight = matrix(source), .bias = {}};
+    Linear result{.weight = matrix(source), .bias = nullptr};
+    std::vector<float> bias;
     for (const WeightSource& piece : source.bias) {
       const std::vector<float> part = vector(piece);
-      result.bias.insert(result.bias.end(), part.begin(), part.end());
+      bias.insert(bias.end(), part.begin(), part.end());
     }
+    if (!bias.empty()) result.bias = kept(bias);
     return result;
   }
 
@@ -102,8 +105,15 @@ class Loader {
   }
 
  private:
-  std::vector<float> optional_vector(const WeightSource& source) {
-    return source.name.empty() ? std::vector<float>{} : vector(source);
+  const float* optional_vector(const WeightSource& source) {
+    return source.name.empty() ? nullptr : kept(vector(source));
+  }
+
+  const float* kept(const std::vector<float>& values) {
+    const auto bytes = std::as_bytes(std::span(values));
+    std::byte* place = ops_.arena().take(bytes.size());
+    ops_.arena().upload(place, bytes);
+    return reinterpret_cast<const float*>(place);
   }
 
   void copy_rows(const WeightSource& source, Matrix& matrix, std::int64_t first_row) {
@@ -230,6 +240,40 @@ std::size_t stage_weight_bytes(const Checkpoint& checkpoint, const StagePart& pa
   for (const LayerSources& layer : sources.layers) {
     bytes += bytes_of(layer.qkv) + bytes_of(layer.output) + bytes_of(layer.gate_up) +
              bytes_of(layer.down);
+  }
+  return bytes;
+}
+
+std::size_t stage_arena_bytes(const ModelConfig& config, const StagePart& part, DType dtype) {
+  std::size_t bytes = 0;
+  const auto add = [&](std::int64_t elements, DType type) {
+    bytes += arena_bytes(static_cast<std::size_t>(elements) * dtype_bytes(type));
+  };
+  const auto add_norm = [&](const NormSource& norm) {
+    for (const WeightSource* vector : {&norm.weight, &norm.bias}) {
+      if (!vector->name.empty()) add(vector->cols(), DType::kFloat32);
+    }
+  };
+  const auto add_linear = [&](const LinearSource& linear) {
+    add(linear.n() * linear.k(), dtype);
+    std::int64_t bias = 0;
+    for (const WeightSource& piece : linear.bias) bias += piece.cols();
+    add(bias, DType::kFloat32);
+  };
+  const PartSources sources = part_sources(config, part);
+  for (const LayerSources& layer : sources.layers) {
+    for (const LinearSource* linear : {&layer.qkv, &layer.output, &layer.gate_up, &layer.down}) {
+      add_linear(*linear);
+    }
+    for (const NormSource* norm :
+         {&layer.attention_norm, &layer.q_norm, &layer.k_norm, &layer.attention_post_norm,
+          &layer.mlp_norm, &layer.mlp_post_norm}) {
+      add_norm(*norm);
+    }
+  }
+  add_norm(sources.final_norm);
+  for (const LinearSource* table : {&sources.embedding, &sources.positions, &sources.head}) {
+    if (table->n() > 0) add_linear(*table);
   }
   return bytes;
 }

@@ -14,18 +14,16 @@
 
 namespace headrace {
 
-/// A matrix with the bias that is added to its product; an empty bias is none.
+/// A matrix with the bias that is added to its product, in the backend's arena.
 struct Linear {
   std::unique_ptr<Matrix> weight;
-  std::vector<float> bias;  // [n]
-
-  const float* bias_or_null() const { return bias.empty() ? nullptr : bias.data(); }
+  const float* bias = nullptr;  // [n]; null: none
 };
 
-/// The vectors of a norm; both empty where the model has no such norm.
+/// The vectors of a norm, in the backend's arena; both null where the model has no such norm.
 struct NormWeights {
-  std::vector<float> weight;
-  std::vector<float> bias;  // empty: none
+  const float* weight = nullptr;
+  const float* bias = nullptr;  // null: none
 };
 
 /// Heads, intermediate and vocab are those of the rank's shard.
@@ -46,7 +44,7 @@ struct StageWeights {
   std::unique_ptr<Matrix> embedding;  // [own vocab, hidden]; null where there is none
   std::unique_ptr<Matrix> positions;  // [positions, hidden]; null where there is none
   std::vector<LayerWeights> layers;
-  NormWeights final_norm;            // [hidden]; empty where the stage has no head
+  NormWeights final_norm;            // [hidden]; null where the stage has no head
   std::unique_ptr<Matrix> own_head;  // [own vocab, hidden]; null where the embedding serves as head
 
   /// Null where the part has no head, or no ids fall to its rank.
@@ -73,6 +71,9 @@ std::uint64_t stage_stored_bytes(const Checkpoint& checkpoint, const StagePart& 
 /// LoadOptions and Ops say.
 std::size_t stage_weight_bytes(const Checkpoint& checkpoint, const StagePart& part,
                                WeightType type);
+
+/// Bytes of an arena that unquantised weights take, matrices, norms and biases.
+std::size_t stage_arena_bytes(const ModelConfig& config, const StagePart& part, DType dtype);
 
 /// Weights of the head in units of one decoder layer's: what the head weighs in a split of layers.
 double head_weight_in_layers(const ModelConfig& config);

@@ -58,6 +58,7 @@ class CpuOps final : public Ops {
         int8_(choose_int8_kernels(isa, compute_dtype)) {}
 
   DType compute_dtype() const override { return dtype_; }
+  DeviceArena& arena() override { return *arena_; }
 
   std::unique_ptr<Matrix> make_matrix(MatrixSpec spec) override {
     require_matrix(spec, dtype_);
@@ -84,6 +85,12 @@ class CpuOps final : public Ops {
     const int subsets = head_subsets(shape);
     tiles_.reserve(static_cast<std::size_t>(max_rows) *
                    static_cast<std::size_t>(shape.num_kv_heads * subsets));
+  }
+
+  // What it takes lies beside the arena.
+  std::size_t reserve_bytes(int /*max_rows*/, int /*max_context*/,
+                            const AttentionShape& /*shape*/) const override {
+    return 0;
   }
 
   void embed(TensorView out, const Matrix& table, std::span<const std::int32_t> ids) override {
@@ -450,6 +457,7 @@ class CpuOps final : public Ops {
   }
 
   DType dtype_;
+  std::unique_ptr<DeviceArena> arena_ = make_host_arena();
   ThreadPool& pool_;
   const KernelTable& kernels_;
   const Int8Kernels& int8_;

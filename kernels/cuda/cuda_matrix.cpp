@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/check.h"
 #include "kernels/numeric.h"
 #include "kernels/op_checks.h"
 #include "kernels/read_element.h"
@@ -16,41 +15,46 @@ std::size_t matrix_bytes(std::int64_t n, std::int64_t k, DType dtype) {
   return static_cast<std::size_t>(n) * static_cast<std::size_t>(k) * dtype_bytes(dtype);
 }
 
-std::vector<std::byte> rounded(const ConstTensorView& rows, DType dtype) {
-  std::vector<std::byte> bytes(matrix_bytes(rows.rows, rows.cols, dtype));
-  if (rows.dtype == dtype) {
-    std::memcpy(bytes.data(), rows.data, bytes.size());
-    return bytes;
+// Elements [first, first + count) of a view, in the compute type.
+void write_rounded(const TensorView& out, const ConstTensorView& from, std::int64_t first) {
+  const std::int64_t count = out.cols;
+  if (from.dtype == out.dtype) {
+    const std::size_t size = dtype_bytes(out.dtype);
+    std::memcpy(out.data, from.data + static_cast<std::size_t>(first) * size, out.bytes());
+    return;
   }
-  const TensorView out{bytes.data(), rows.rows, rows.cols, dtype};
-  for (std::int64_t i = 0; i < rows.rows * rows.cols; ++i) {
-    const float value = read_element(rows, i);
-    if (dtype == DType::kFloat32) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float value = read_element(from, first + i);
+    if (out.dtype == DType::kFloat32) {
       out.f32()[i] = value;
     } else {
-      out.u16()[i] = dtype == DType::kBFloat16 ? float_to_bf16(value) : float_to_f16(value);
+      out.u16()[i] = out.dtype == DType::kBFloat16 ? float_to_bf16(value) : float_to_f16(value);
     }
   }
-  return bytes;
 }
 
 }  // namespace
 
-CudaMatrix::CudaMatrix(std::int64_t n, ReductionTree stored, DType dtype, cudaStream_t load_stream)
+CudaMatrix::CudaMatrix(std::int64_t n, ReductionTree stored, DType dtype, CudaArena& arena)
     : n_(n),
       tree_(std::move(stored)),
       dtype_(dtype),
-      load_stream_(load_stream),
-      weights_(matrix_bytes(n, tree_.k(), dtype)) {}
+      arena_(arena),
+      weights_(arena.take(matrix_bytes(n, tree_.k(), dtype))) {}
+
+std::size_t CudaMatrix::bytes() const {
+  return matrix_bytes(n_, k(), dtype_);
+}
 
 void CudaMatrix::set_rows(std::int64_t first_row, ConstTensorView rows) {
   require_rows_fit(*this, first_row, rows);
-  const std::vector<std::byte> bytes = rounded(rows, dtype_);
-  if (bytes.empty()) return;
-  std::byte* target = weights_.data() + matrix_bytes(first_row, k(), dtype_);
-  HR_CUDA(
-      cudaMemcpyAsync(target, bytes.data(), bytes.size(), cudaMemcpyHostToDevice, load_stream_));
-  HR_CUDA(cudaStreamSynchronize(load_stream_));
+  const auto size = static_cast<std::int64_t>(dtype_bytes(dtype_));
+  const auto elements = [&](std::size_t bytes) { return static_cast<std::int64_t>(bytes) / size; };
+  arena_.upload_made(weights_ + matrix_bytes(first_row, k(), dtype_),
+                     matrix_bytes(rows.rows, k(), dtype_),
+                     [&](std::byte* place, std::size_t begin, std::size_t count) {
+                       write_rounded({place, 1, elements(count), dtype_}, rows, elements(begin));
+                     });
 }
 
 ReductionTree without_slices(const ReductionTree& tree) {

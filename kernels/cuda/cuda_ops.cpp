@@ -2,7 +2,6 @@
 // are in the .cu files; this file is plain C++ and knows them by their launch functions.
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,6 +12,7 @@
 
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/check.h"
+#include "kernels/cuda/cuda_arena.h"
 #include "kernels/cuda/cuda_matrix.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/gemm.h"
@@ -48,23 +48,38 @@ std::int64_t depth_of(const ReductionTree& tree) {
 }
 
 // What reserve() makes: buffers for the tables of steps.
-struct StepBuffers {
-  StepBuffers(cudaStream_t stream, const StepLimits& limits, const AttentionShape& shape,
-              int max_rows)
-      : images(stream, most_image_bytes(limits, shape, max_rows)),
-        ids(stream, static_cast<std::size_t>(max_rows) * sizeof(std::int32_t)),
+struct StepBytes {
+  StepBytes(const StepLimits& limits, const AttentionShape& shape, int max_rows)
+      : image(most_image_bytes(limits, shape, max_rows)),
+        ids(static_cast<std::size_t>(max_rows) * sizeof(std::int32_t)),
         partials(static_cast<std::size_t>(limits.partials * partial_floats(shape)) * sizeof(float)),
-        statistics(static_cast<std::size_t>(max_rows) * sizeof(RowStatistics)),
-        host_statistics(static_cast<std::size_t>(max_rows) * sizeof(RowStatistics)) {
-    builder.reserve(limits, shape, max_rows);
+        statistics(static_cast<std::size_t>(max_rows) * sizeof(RowStatistics)) {}
+
+  std::size_t taken() const {
+    return UploadRing::taken_bytes(image) + UploadRing::taken_bytes(ids) + arena_bytes(partials) +
+           arena_bytes(statistics);
   }
+
+  std::size_t image;
+  std::size_t ids;
+  std::size_t partials;
+  std::size_t statistics;
+};
+
+struct StepBuffers {
+  StepBuffers(cudaStream_t stream, DeviceArena& arena, const StepBytes& bytes)
+      : images(stream, arena, bytes.image),
+        ids(stream, arena, bytes.ids),
+        partials(reinterpret_cast<float*>(arena.take(bytes.partials))),
+        statistics(reinterpret_cast<RowStatistics*>(arena.take(bytes.statistics))),
+        max_statistics(bytes.statistics / sizeof(RowStatistics)) {}
 
   StepImageBuilder builder;
   UploadRing images;
   UploadRing ids;
-  DeviceMemory partials;
-  DeviceMemory statistics;
-  PinnedMemory host_statistics;
+  float* partials;
+  RowStatistics* statistics;
+  std::size_t max_statistics;
 };
 
 void require_offered(const AttentionShape& shape) {
@@ -99,12 +114,14 @@ class CudaOps final : public Ops {
         deterministic_(options.deterministic),
         workspace_bytes_(options.workspace_bytes),
         device_(options.device),
+        arena_(stream_.get()),
         gemm_(dtype_, stream_.get(), workspace_bytes_),
         sums_(workspace_bytes_) {}
 
   ~CudaOps() override { cudaStreamSynchronize(stream_.get()); }
 
   DType compute_dtype() const override { return dtype_; }
+  DeviceArena& arena() override { return arena_; }
 
   std::unique_ptr<Matrix> make_matrix(MatrixSpec spec) override {
     require_matrix(spec, dtype_);
@@ -113,21 +130,22 @@ class CudaOps final : public Ops {
                                   std::string(dtype_name(dtype_)));
     }
     if (!deterministic_) spec.tree = without_slices(spec.tree);
-    auto matrix =
-        std::make_unique<CudaMatrix>(spec.n, std::move(spec.tree), dtype_, load_stream_.get());
+    auto matrix = std::make_unique<CudaMatrix>(spec.n, std::move(spec.tree), dtype_, arena_);
     for (int s = 0; s < matrix->tree().num_slices(); ++s) gemm_.pin(slice_of(*matrix, s));
     return matrix;
   }
 
   void reserve(int max_rows, int max_context, const AttentionShape& shape) override {
     require_offered(shape);
-    const std::int64_t partial_bytes =
-        partial_floats(shape) * static_cast<std::int64_t>(sizeof(float));
-    const StepLimits limits{.tables = std::max(kLeastTables, ceil_div(max_context, kSmallestBlock)),
-                            .partials = std::max<std::int64_t>(
-                                ceil_div(max_context, kSplitKeys) + 1,
-                                static_cast<std::int64_t>(workspace_bytes_) / partial_bytes)};
-    step_.emplace(stream_.get(), limits, shape, max_rows);
+    const StepLimits limits = limits_of(max_context, shape);
+    step_.emplace(stream_.get(), arena_, StepBytes(limits, shape, max_rows));
+    step_->builder.reserve(limits, shape, max_rows);
+  }
+
+  std::size_t reserve_bytes(int max_rows, int max_context,
+                            const AttentionShape& shape) const override {
+    require_offered(shape);
+    return StepBytes(limits_of(max_context, shape), shape, max_rows).taken();
   }
 
   void embed(TensorView out, const Matrix& table, std::span<const std::int32_t> ids) override {
@@ -259,7 +277,7 @@ class CudaOps final : public Ops {
                         .num_large_tiles = image.num_large_tiles,
                         .num_merges = image.num_merges,
                         .large_tiles_merge = image.large_tiles_merge,
-                        .partials = reinterpret_cast<float*>(step().partials.data())},
+                        .partials = step().partials},
                        stream_.get());
     });
   }
@@ -296,19 +314,17 @@ class CudaOps final : public Ops {
     require_view(logits, {"row_statistics: logits", std::ssize(out), logits.cols});
     if (out.empty()) return;
     StepBuffers& buffers = step();
-    if (out.size_bytes() > buffers.statistics.bytes()) {
+    if (out.size() > buffers.max_statistics) {
       throw std::invalid_argument("row_statistics: " + std::to_string(out.size()) +
                                   " rows are more than were reserved");
     }
     launch_row_statistics({.logits = logits.f32(),
-                           .out = reinterpret_cast<RowStatistics*>(buffers.statistics.data()),
+                           .out = buffers.statistics,
                            .rows = logits.rows,
                            .vocab = logits.cols},
                           stream_.get());
-    HR_CUDA(cudaMemcpyAsync(buffers.host_statistics.data(), buffers.statistics.data(),
-                            out.size_bytes(), cudaMemcpyDeviceToHost, stream_.get()));
-    HR_CUDA(cudaStreamSynchronize(stream_.get()));
-    std::memcpy(out.data(), buffers.host_statistics.data(), out.size_bytes());
+    arena_.download(std::as_writable_bytes(out),
+                    reinterpret_cast<const std::byte*>(buffers.statistics));
   }
 
   std::size_t kv_block_bytes(const AttentionShape& shape, int block_tokens) const override {
@@ -322,6 +338,15 @@ class CudaOps final : public Ops {
     const float* base = nullptr;
     const float* bias = nullptr;
   };
+
+  StepLimits limits_of(int max_context, const AttentionShape& shape) const {
+    const std::int64_t partial_bytes =
+        partial_floats(shape) * static_cast<std::int64_t>(sizeof(float));
+    return {.tables = std::max(kLeastTables, ceil_div(max_context, kSmallestBlock)),
+            .partials = std::max<std::int64_t>(
+                ceil_div(max_context, kSplitKeys) + 1,
+                static_cast<std::int64_t>(workspace_bytes_) / partial_bytes)};
+  }
 
   StepBuffers& step() {
     if (!step_) throw std::logic_error("reserve() comes before the operators of a step");
@@ -465,7 +490,7 @@ class CudaOps final : public Ops {
   std::size_t workspace_bytes_;
   SelectedDevice device_;
   OwnedStream stream_;
-  OwnedStream load_stream_;
+  CudaArena arena_;
   CudaGemm gemm_;
   DeviceMemory sums_;  // of a product under way
   std::vector<float*> places_;

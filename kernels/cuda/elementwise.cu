@@ -54,6 +54,19 @@ struct SoftCapOp {
   }
 };
 
+struct CopyRowsOp {
+  float* out;
+  const float* x;
+  std::int64_t out_stride;
+  std::int64_t x_stride;
+
+  template <int kCount>
+  HR_DEVICE void apply(std::int64_t row, std::int64_t column) const {
+    store_floats<kCount>(out + row * out_stride + column,
+                         load_floats<kCount>(x + row * x_stride + column));
+  }
+};
+
 struct AddScaledOp {
   float* inout;
   const float* x;
@@ -112,6 +125,16 @@ void launch_scale(const ScaleLaunch& args, Stream stream) {
 
 void launch_soft_cap(const ScaleLaunch& args, Stream stream) {
   launch_elementwise(SoftCapOp{args.inout, args.factor}, {1, args.count, {args.inout}}, stream);
+}
+
+// The second rows are aligned where the strides are.
+void launch_copy_rows(const CopyRowsLaunch& args, Stream stream) {
+  const CopyRowsOp op{args.out, args.x, args.out_stride, args.x_stride};
+  launch_elementwise(op,
+                     {args.rows,
+                      args.cols,
+                      {args.out, args.x, args.out + args.out_stride, args.x + args.x_stride}},
+                     stream);
 }
 
 void launch_add_scaled(const AddScaledLaunch& args, Stream stream) {

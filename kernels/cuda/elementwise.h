@@ -7,7 +7,7 @@
 //   embed         bytes(T) read, 4 written            convert     4 read, bytes(T) written
 //   activate      4 (gated 8) read, bytes(T) written  scale       4 read, 4 written
 //   soft_cap      4 read, 4 written                   add_scaled  8 read, 4 written
-//   add_partials  4 * (parts + 1) read, 4 written
+//   add_partials  4 * (parts + 1) read, 4 written    copy_rows   4 read, 4 written
 #pragma once
 
 #include <cstdint>
@@ -58,6 +58,17 @@ struct ScaleLaunch {
 void launch_scale(const ScaleLaunch& args, Stream stream);
 /// factor is the cap.
 void launch_soft_cap(const ScaleLaunch& args, Stream stream);
+
+/// Rows of floats whose strides may differ; the two sides do not overlap.
+struct CopyRowsLaunch {
+  float* out = nullptr;
+  const float* x = nullptr;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::int64_t out_stride = 0;
+  std::int64_t x_stride = 0;
+};
+void launch_copy_rows(const CopyRowsLaunch& args, Stream stream);
 
 struct AddScaledLaunch {
   float* inout = nullptr;

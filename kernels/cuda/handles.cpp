@@ -43,11 +43,15 @@ template <MemoryKind kKind>
 OwnedMemory<kKind>::OwnedMemory(std::size_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
   void* memory = nullptr;
-  if constexpr (kKind == MemoryKind::kDevice) {
-    HR_CUDA(cudaMalloc(&memory, bytes));
-  } else {
-    HR_CUDA(cudaMallocHost(&memory, bytes));
+  constexpr bool kIsDevice = kKind == MemoryKind::kDevice;
+  const cudaError_t status =
+      kIsDevice ? cudaMalloc(&memory, bytes) : cudaMallocHost(&memory, bytes);
+  if (status == cudaErrorMemoryAllocation) {
+    throw std::runtime_error(
+        std::string(kIsDevice ? "the GPU has no " : "the host has no pinned memory of ") +
+        std::to_string(bytes) + (kIsDevice ? " bytes of free memory" : " bytes"));
   }
+  HR_CUDA(status);
   data_ = static_cast<std::byte*>(memory);
 }
 

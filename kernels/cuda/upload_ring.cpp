@@ -8,10 +8,11 @@
 
 namespace headrace {
 
-UploadRing::UploadRing(cudaStream_t stream, std::size_t bytes) : stream_(stream) {
+UploadRing::UploadRing(cudaStream_t stream, DeviceArena& arena, std::size_t bytes)
+    : stream_(stream) {
   for (Slot& slot : slots_) {
     slot.host = PinnedMemory(bytes);
-    slot.device = DeviceMemory(bytes);
+    slot.device = arena.take(bytes);
   }
 }
 
@@ -19,7 +20,7 @@ const std::byte* UploadRing::send(std::span<const std::byte> bytes) {
   for (const Slot& slot : slots_) {
     if (slot.used == bytes.size() && slot.used > 0 &&
         std::memcmp(slot.host.data(), bytes.data(), bytes.size()) == 0) {
-      return slot.device.data();
+      return slot.device;
     }
   }
   Slot& slot = slots_[next_];
@@ -29,14 +30,14 @@ const std::byte* UploadRing::send(std::span<const std::byte> bytes) {
                                 " bytes of tables on the GPU, reserved are " +
                                 std::to_string(slot.host.bytes()));
   }
-  if (bytes.empty()) return slot.device.data();
+  if (bytes.empty()) return slot.device;
   HR_CUDA(cudaEventSynchronize(slot.copied.get()));  // at once where nothing was recorded yet
   std::memcpy(slot.host.data(), bytes.data(), bytes.size());
   slot.used = bytes.size();
-  HR_CUDA(cudaMemcpyAsync(slot.device.data(), slot.host.data(), bytes.size(),
-                          cudaMemcpyHostToDevice, stream_));
+  HR_CUDA(cudaMemcpyAsync(slot.device, slot.host.data(), bytes.size(), cudaMemcpyHostToDevice,
+                          stream_));
   HR_CUDA(cudaEventRecord(slot.copied.get(), stream_));
-  return slot.device.data();
+  return slot.device;
 }
 
 }  // namespace headrace

@@ -9,13 +9,17 @@
 #include <span>
 
 #include "kernels/cuda/handles.h"
+#include "kernels/device_arena.h"
 
 namespace headrace {
 
 class UploadRing {
  public:
-  /// `bytes` is the largest thing to be sent.
-  UploadRing(cudaStream_t stream, std::size_t bytes);
+  /// `bytes` is the largest thing to be sent; the device's side is taken from the arena.
+  UploadRing(cudaStream_t stream, DeviceArena& arena, std::size_t bytes);
+
+  /// Bytes that it takes from the arena.
+  static std::size_t taken_bytes(std::size_t bytes) { return kSlots * arena_bytes(bytes); }
 
   /// Where the device finds these bytes, for work that is queued on the stream before kSlots other
   /// things have been sent. Waits only where the device is that many copies behind.
@@ -27,7 +31,7 @@ class UploadRing {
 
   struct Slot {
     PinnedMemory host;
-    DeviceMemory device;
+    std::byte* device = nullptr;
     OwnedEvent copied;
     std::size_t used = 0;
   };

@@ -84,6 +84,7 @@ class ReferenceOps final : public Ops {
   explicit ReferenceOps(DType compute_dtype) : dtype_(compute_dtype) {}
 
   DType compute_dtype() const override { return dtype_; }
+  DeviceArena& arena() override { return *arena_; }
 
   std::unique_ptr<Matrix> make_matrix(MatrixSpec spec) override {
     return std::make_unique<ReferenceMatrix>(std::move(spec), dtype_);
@@ -91,6 +92,12 @@ class ReferenceOps final : public Ops {
 
   void reserve(int /*max_rows*/, int /*max_context*/, const AttentionShape& shape) override {
     require_attention_shape(shape);
+  }
+
+  // Nothing is taken.
+  std::size_t reserve_bytes(int /*max_rows*/, int /*max_context*/,
+                            const AttentionShape& /*shape*/) const override {
+    return 0;
   }
 
   void embed(TensorView out, const Matrix& table, std::span<const std::int32_t> ids) override {
@@ -319,6 +326,7 @@ class ReferenceOps final : public Ops {
   }
 
   DType dtype_;
+  std::unique_ptr<DeviceArena> arena_ = make_host_arena();
 };
 
 }  // namespace

@@ -10,12 +10,12 @@
 namespace headrace {
 
 RelayStage::RelayStage(StageExecutor& executor, RelayLinks links, RelaySettings settings)
-    : executor_(executor), links_(links), settings_(std::move(settings)) {
-  if (links_.downstream == nullptr) {
-    hidden_ = Buffer(static_cast<std::size_t>(settings_.max_rows) *
-                     static_cast<std::size_t>(settings_.hidden_size) * sizeof(float));
-  }
-}
+    : executor_(executor),
+      links_(links),
+      settings_(std::move(settings)),
+      hidden_(executor.arena(), {.max_rows = settings_.max_rows,
+                                 .hidden_size = settings_.hidden_size,
+                                 .passed_on = links_.downstream != nullptr}) {}
 
 void RelayStage::run() {
   while (take_step()) {
@@ -63,46 +63,37 @@ bool RelayStage::take_step() {
   return !last;
 }
 
-// The layers run in place in the buffer that will be sent.
 void RelayStage::pass_on(const StepMessage& message) {
   std::span<std::byte> buffer;
-  std::span<std::byte> hidden;
+  std::span<std::byte> room;
+  TensorView hidden;
   {
     const ScopedTime time(times_.transfer_ns);
     const ScopedPhase phase(settings_.recorder, Phase::kReceive);
     buffer = wait_for_buffer(*links_.downstream, settings_.downstream_name);
-    hidden = write_step_message(buffer, message.times, message.plan_bytes, message.plan.num_rows(),
-                                settings_.hidden_size);
-    if (!message.hidden.empty()) {
-      std::memcpy(hidden.data(), message.hidden.data(), message.hidden.size());
-    }
+    room = write_step_message(buffer, message.times, message.plan_bytes, message.plan.num_rows(),
+                              settings_.hidden_size);
+    hidden = hidden_.take_in(message.plan.num_rows(), message.hidden, room);
     links_.upstream->release();
   }
   {
     const ScopedTime time(times_.busy_ns);
     const ScopedPhase phase(settings_.recorder, Phase::kLayers);
-    executor_.forward(message.plan, {.data = hidden.data(),
-                                     .rows = message.plan.num_rows(),
-                                     .cols = settings_.hidden_size,
-                                     .dtype = DType::kFloat32});
+    executor_.forward(message.plan, hidden);
+    hidden_.give_out(hidden, room);
   }
   const ScopedTime time(times_.transfer_ns);
   const ScopedPhase phase(settings_.recorder, Phase::kSend);
   set_stage_times(buffer, settings_.stage, times_);
-  links_.downstream->post(step_message_bytes(buffer, hidden));
+  links_.downstream->post(step_message_bytes(buffer, room));
 }
 
 void RelayStage::end(const StepMessage& message) {
-  const TensorView hidden{.data = hidden_.data(),
-                          .rows = message.plan.num_rows(),
-                          .cols = settings_.hidden_size,
-                          .dtype = DType::kFloat32};
+  TensorView hidden;
   {
     const ScopedTime time(times_.transfer_ns);
     const ScopedPhase phase(settings_.recorder, Phase::kReceive);
-    if (!message.hidden.empty()) {
-      std::memcpy(hidden.data, message.hidden.data(), message.hidden.size());
-    }
+    hidden = hidden_.take_in(message.plan.num_rows(), message.hidden, {});
     links_.upstream->release();
   }
   StepResult result;

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "comm/message_channel.h"
-#include "kernels/buffer.h"
 #include "kernels/span_recorder.h"
+#include "runtime/pipeline/hidden_states.h"
 #include "runtime/pipeline/stage_executor.h"
 #include "runtime/pipeline/stage_times.h"
 
@@ -55,7 +55,7 @@ class RelayStage {
   RelayLinks links_;
   RelaySettings settings_;
   StageTimes times_;
-  Buffer hidden_;  // of the last stage
+  HiddenStates hidden_;
   std::vector<std::byte> result_;
 };
 

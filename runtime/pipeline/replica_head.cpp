@@ -27,12 +27,10 @@ ReplicaHead::ReplicaHead(Scheduler& scheduler, StageExecutor& executor, HeadLink
       links_(links),
       settings_(std::move(settings)),
       times_(static_cast<std::size_t>(settings_.num_stages)),
-      last_heard_ns_(now_ns()) {
-  if (links_.downstream == nullptr) {
-    hidden_ = Buffer(static_cast<std::size_t>(settings_.max_rows) *
-                     static_cast<std::size_t>(settings_.hidden_size) * sizeof(float));
-  }
-}
+      hidden_(executor.arena(), {.max_rows = settings_.max_rows,
+                                 .hidden_size = settings_.hidden_size,
+                                 .passed_on = links_.downstream != nullptr}),
+      last_heard_ns_(now_ns()) {}
 
 void ReplicaHead::poll() {
   for (MessageSender* peer : links_.peers) peer->poll();
@@ -112,32 +110,27 @@ void ReplicaHead::tell_peers(const StepPlan& plan) {
 
 void ReplicaHead::run_alone(const StepPlan& plan) {
   const ScopedTime time(times_[0].busy_ns);
-  const TensorView hidden{.data = hidden_.data(),
-                          .rows = plan.num_rows(),
-                          .cols = settings_.hidden_size,
-                          .dtype = DType::kFloat32};
+  const TensorView hidden = hidden_.take_in(plan.num_rows(), {}, {});
   forward(plan, hidden);
   const ScopedPhase phase(settings_.recorder, Phase::kSampling);
   own_results_.push_back(executor_.sample(plan, hidden));
 }
 
-// The layers run in place in the buffer that will be sent.
 void ReplicaHead::run_first(const StepPlan& plan) {
   const std::optional<std::span<std::byte>> buffer = links_.downstream->try_acquire();
   if (!buffer) throw std::logic_error("a step was submitted with no buffer free");
-  const std::span<std::byte> hidden =
+  const std::span<std::byte> room =
       write_step_message(*buffer, times_, plan_bytes_, plan.num_rows(), settings_.hidden_size);
   {
     const ScopedTime time(times_[0].busy_ns);
-    forward(plan, {.data = hidden.data(),
-                   .rows = plan.num_rows(),
-                   .cols = settings_.hidden_size,
-                   .dtype = DType::kFloat32});
+    const TensorView hidden = hidden_.take_in(plan.num_rows(), {}, room);
+    forward(plan, hidden);
+    hidden_.give_out(hidden, room);
   }
   const ScopedTime time(times_[0].transfer_ns);
   const ScopedPhase phase(settings_.recorder, Phase::kSend);
   set_stage_times(*buffer, 0, times_[0]);
-  links_.downstream->post(step_message_bytes(*buffer, hidden));
+  links_.downstream->post(step_message_bytes(*buffer, room));
 }
 
 std::optional<StepResult> ReplicaHead::try_result() {

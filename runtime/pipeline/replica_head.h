@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "comm/message_channel.h"
-#include "kernels/buffer.h"
 #include "kernels/span_recorder.h"
+#include "runtime/pipeline/hidden_states.h"
 #include "runtime/pipeline/stage_executor.h"
 #include "runtime/pipeline/stage_times.h"
 #include "runtime/schedule/scheduler.h"
@@ -89,7 +89,7 @@ class ReplicaHead {
   std::vector<StageTimes> times_;
   std::deque<StepId> in_flight_;        // the scheduler's steps and, as kAlive, those that only ask
   std::deque<StepResult> own_results_;  // where there is no other stage
-  Buffer hidden_;                       // likewise
+  HiddenStates hidden_;
   std::vector<std::byte> plan_bytes_;
   std::int64_t last_heard_ns_ = 0;  // of any result
   std::int64_t idle_since_ns_ = 0;  // start of the current pause

@@ -21,13 +21,16 @@ struct ExecutorLimits {
 
 class StageExecutor {
  public:
-  /// model, pool and exchange must outlive it. exchange: the model's; null where the rank has the
-  /// stage to itself.
+  /// model, pool and exchange must outlive it. exchange: with the ranks that share the stage, in
+  /// host memory; null where the rank has the stage to itself.
   StageExecutor(StageModel& model, ThreadPool& pool, ExecutorLimits limits,
                 ShardExchange* exchange = nullptr);
 
-  /// Applies the plan's changes, then runs this stage's layers on hidden, float32 [rows, hidden],
-  /// in place. Plans must come in the head's order. All ranks of the stage together.
+  /// Where the model's tensors lie.
+  DeviceArena& arena() const { return model_.arena(); }
+
+  /// Applies the plan's changes, then runs this stage's layers on hidden, float32 [rows, hidden] in
+  /// the arena, in place. Plans must come in the head's order. All ranks of the stage together.
   void forward(const StepPlan& plan, TensorView hidden);
 
   /// Tokens and scores of the step that forward() just ran. Only on the last stage, all its ranks

@@ -39,7 +39,7 @@ peak_of() {
       else printf "{\"custom_id\":\"request-%07d\",\"prompt\":[%d,%d],\"temperature\":0,\"max_tokens\":1}\n", i, i % 300, i % 7
     }
   }' >"$input"
-  /usr/bin/time --quiet -f %M -o "$work/peak" "$headrace" generate --model "$model" --input "$input" \
+  /usr/bin/time --quiet -f %M -o "$work/peak" "$headrace" generate --device cpu --model "$model" --input "$input" \
     --output "$output" --kv-cache-memory-bytes 67108864 >"$work/log" 2>&1 || status=$?
   # 3: finished, some requests failed. They were meant to.
   if [ $status != 3 ]; then

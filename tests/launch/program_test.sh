@@ -37,9 +37,9 @@ refused() {
 out_is() { [ "$(cat "$work/out")" = "$1" ] || fail "expected $1, got $(cat "$work/out")"; }
 out_has() { grep -qF -- "$1" "$work/out" || fail "no \"$1\" in $(cat "$work/out")"; }
 
-# fits NAME: at most 48 lines of at most 100 columns, without trailing spaces.
+# fits NAME: at most 56 lines of at most 100 columns, without trailing spaces.
 fits() {
-  awk 'length > 100 || / $/ { bad = 1 } END { exit bad || NR > 48 || NR == 0 }' "$work/out" ||
+  awk 'length > 100 || / $/ { bad = 1 } END { exit bad || NR > 56 || NR == 0 }' "$work/out" ||
     fail "$1 does not fit a screen"
 }
 

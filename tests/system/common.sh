@@ -22,12 +22,13 @@ time_limit() {
   echo $(($1 * ${HEADRACE_TEST_SLOWNESS:-1}))
 }
 
-# generate RANKS OUTPUT OPTIONS...: runs the requests of the tests with $KV bytes of cache; the exit code is the job's.
+# generate RANKS OUTPUT OPTIONS...: runs the requests of the tests with $KV bytes of cache on $DEVICE (cpu); the exit code is
+# the job's.
 generate() {
   local ranks=$1 output=$2
   shift 2
   mpirun --timeout "$(time_limit "${TIMEOUT:-100}")" -n "$ranks" "$headrace" generate --model "$model" --input "$requests" \
-    --output "$output" --kv-cache-memory-bytes "${KV:-64MiB}" "$@" >"$output.log" 2>&1
+    --output "$output" --device "${DEVICE:-cpu}" --kv-cache-memory-bytes "${KV:-64MiB}" "$@" >"$output.log" 2>&1
 }
 
 # Three lines of the request file are meant to fail (plus one that is too long), so a job ends with 3.

@@ -6,7 +6,7 @@
 refused() {
   local ranks=$1 fragment=$2 name=$3 code=0
   rm -f "$work"/out*
-  mpirun --timeout "$(time_limit 60)" -n "$ranks" "$headrace" generate --model "$work/model" --input "$requests" \
+  mpirun --timeout "$(time_limit 60)" -n "$ranks" "$headrace" generate --device cpu --model "$work/model" --input "$requests" \
     --output "$work/out" >"$work/log" 2>&1 || code=$?
   [ "$code" = 2 ] || { cat "$work/log"; fail "$name: exit code $code instead of 2"; }
   [ "$(grep -c '^headrace: ' "$work/log")" = 1 ] || { cat "$work/log"; fail "$name: not one line"; }
@@ -48,7 +48,7 @@ fresh
 usage() {
   local fragment=$1 code=0
   shift
-  mpirun --timeout "$(time_limit 60)" -n 3 "$headrace" generate --model "$work/model" --input "$requests" \
+  mpirun --timeout "$(time_limit 60)" -n 3 "$headrace" generate --device cpu --model "$work/model" --input "$requests" \
     --output "$work/out" "$@" >"$work/log" 2>&1 || code=$?
   [ "$code" = 2 ] || { cat "$work/log"; fail "$*: exit code $code instead of 2"; }
   [ "$(grep -c '^headrace: ' "$work/log")" = 1 ] || { cat "$work/log"; fail "$*: not one line"; }

@@ -37,11 +37,16 @@ class FaultyOps : public Ops {
   explicit FaultyOps(std::unique_ptr<Ops> real) : real_(std::move(real)) {}
 
   DType compute_dtype() const override { return real_->compute_dtype(); }
+  DeviceArena& arena() override { return real_->arena(); }
   std::unique_ptr<Matrix> make_matrix(MatrixSpec spec) override {
     return real_->make_matrix(std::move(spec));
   }
   void reserve(int max_rows, int max_context, const AttentionShape& shape) override {
     real_->reserve(max_rows, max_context, shape);
+  }
+  std::size_t reserve_bytes(int max_rows, int max_context,
+                            const AttentionShape& shape) const override {
+    return real_->reserve_bytes(max_rows, max_context, shape);
   }
   void embed(TensorView out, const Matrix& table, std::span<const std::int32_t> ids) override {
     count();

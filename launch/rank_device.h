@@ -1,0 +1,44 @@
+// What a rank computes on: its CPU, or a GPU of its node, and how much of that GPU's memory.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "comm/environment.h"
+#include "kernels/cuda_backend.h"
+#include "launch/generate_options.h"
+
+namespace headrace {
+
+struct RankSetup;
+
+struct RankDevice {
+  bool is_gpu = false;
+  int index = 0;      // among the GPUs that this rank sees
+  int num_ranks = 1;  // of the node that compute on it
+  CudaDevice gpu;
+
+  std::string short_name() const;  // "CPU" or "GPU 0"
+  std::string name() const;        // "CPU" or "GPU 0 (NVIDIA H200)"
+};
+
+/// By --device, what is there, and what the node's other ranks take. Collective over the node.
+/// Throws std::invalid_argument where the rank cannot have what was asked for.
+RankDevice choose_device(const Environment& environment, const GenerateOptions& options);
+
+/// The device's operators for this rank.
+std::unique_ptr<Ops> make_rank_ops(const GenerateOptions& options, const RankDevice& device,
+                                   DType dtype, ThreadPool& pool);
+
+/// The class of numbers that this rank's layers give, for the job's key.
+std::string numeric_class(const GenerateOptions& options, const RankDevice& device);
+
+/// Settles what the KV cache may take: of a GPU, what is left of this rank's share. Collective over
+/// the node. Throws std::invalid_argument where weights and workspace alone do not fit.
+void plan_device_memory(const Environment& environment, const GenerateOptions& options,
+                        RankSetup& setup);
+
+/// Takes the GPU's memory, all at once: nothing is allocated on it afterwards.
+void reserve_device_memory(const GenerateOptions& options, RankSetup& setup);
+
+}  // namespace headrace

@@ -1,0 +1,149 @@
+#!/bin/bash
+# The program on GPUs that are not there: kernels run in the emulator, CUDA's libraries are fakes (tests/fake_cuda). In float32 the
+# tokens of the reference backend and its log-probabilities within a tolerance; the same bytes for every split over stages and
+# replicas, chunk and batch, with --deterministic for every split over shards too; CPU and GPU in one pipeline; what is refused; and
+# that a failing call of CUDA ends the job. FULL=1 adds every layout of up to 4 ranks, 16-bit types and other models:
+#   FULL=1 tests/system/gpu.sh EMULATED_HEADRACE WORK_DIR
+. tests/system/common.sh
+export FAKE_CUDA_DEVICES=4
+export DEVICE=cuda
+unset CUDA_VISIBLE_DEVICES
+
+requests=$work/requests.jsonl
+cat >"$requests" <<'END'
+{"custom_id": "greedy", "prompt": [5, 9, 77, 120, 300, 41], "temperature": 0, "max_tokens": 10, "logprobs": 3, "ignore_eos": true}
+{"custom_id": "drawn", "prompt": [7, 8, 9], "temperature": 1, "seed": 7, "max_tokens": 8, "logprobs": 1, "ignore_eos": true, "n": 2}
+{"custom_id": "scored", "prompt": [11, 22, 33, 44, 55, 66, 77, 88, 99, 110, 121, 132, 143, 154, 165, 176, 187, 198, 209, 220, 231, 242, 253, 264, 275, 286, 297, 12, 23, 34, 45, 56, 67, 78, 89, 100, 111, 122, 133, 144, 155, 166, 177, 188, 199, 210, 221, 232, 243, 254, 265, 276, 287, 298, 13, 24, 35, 46, 57, 68, 79, 90, 101, 112, 123, 134, 145, 156, 167, 178], "temperature": 0, "max_tokens": 6, "prompt_logprobs": 1, "ignore_eos": true}
+{"custom_id": "short", "prompt": [250], "temperature": 0, "max_tokens": 12, "ignore_eos": true}
+END
+
+# run NAME RANKS OPTIONS...: answers in $work/NAME.jsonl, in steps of $ROWS rows.
+run() {
+  local name=$1 ranks=$2 code=0
+  shift 2
+  generate "$ranks" "$work/$name.jsonl" --threads 1 --max-num-batched-tokens "${ROWS:-64}" "$@" || code=$?
+  [ "$code" = 0 ] || { cat "$work/$name.jsonl.log"; fail "$name: exit code $code"; }
+}
+
+# The options of the runs to compare, and the name of the one that the others must equal.
+numbers=()
+base=""
+start() {
+  base=$1
+  shift
+  numbers=("$@")
+  run "$base" 1 "${numbers[@]}"
+}
+variant() {
+  local name=$base-$1 ranks=$2
+  shift 2
+  run "$name" "$ranks" "${numbers[@]}" "$@"
+  same "$work/$base.jsonl" "$work/$name.jsonl" "$name"
+}
+close_to_reference() {
+  DEVICE=cpu run "$1-reference" 1 --dtype float32 --backend reference "${@:2}"
+  "$headrace" compare --tolerance 0.001 "$work/$1-reference.jsonl" "$work/$1.jsonl" ||
+    fail "$1: not what the reference backend gives"
+}
+
+start float32 --dtype float32 --deterministic
+close_to_reference float32
+variant two-stages 2
+variant two-shards 2 -tp 2
+ROWS=9 variant stages-and-shards 4 -pp 2 -tp 2 --block-size 32
+variant two-replicas 2 -dp 2 --max-num-seqs 2
+grep -q "GPU 1" "$work/float32-two-stages.jsonl.log" || fail "the table does not name the devices"
+
+# One sum for each product: the split over shards is part of the numeric class, nothing else is.
+start fast --dtype float32
+close_to_reference fast
+FAKE_CUDA_DEVICES=1 ROWS=5 variant shared-device 2 -pp 2 --share-device --num-micro-batches 3
+
+# other_model NAME FOLDER: another model, on one rank and on two that share its stage. Its requests need no tokenizer of its own.
+small=$work/small.jsonl
+cat >"$small" <<'END'
+{"custom_id": "greedy", "prompt": [5, 9, 17, 20, 30, 41], "temperature": 0, "max_tokens": 6, "logprobs": 3, "ignore_eos": true}
+{"custom_id": "scored", "prompt": [11, 22, 33, 44, 5, 6, 7, 8, 9, 10, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 2, 22, 23, 24, 25, 6, 7, 8], "temperature": 0, "max_tokens": 3, "prompt_logprobs": 1, "ignore_eos": true}
+END
+other_model() {
+  local name=$1 model=$2 requests=$small
+  [ ! -e "$model/model.gguf" ] || model=$model/model.gguf
+  start "$name" --dtype float32 --tokenizer tests/data/golden/gqa_tied --deterministic
+  close_to_reference "$name" --tokenizer tests/data/golden/gqa_tied
+  variant two-shards 2 -tp 2
+}
+other_model gemma3 tests/data/golden_families/gemma3
+other_model olmo2 tests/data/golden_families/olmo2
+
+# two_ranks NAME SETTING SETTING OPTIONS...: each rank with an environment of its own; the exit code is the job's.
+two_ranks() {
+  local name=$1
+  local program=("$headrace" generate --model "$model" --input "$requests" --output "$work/$name.jsonl" --dtype float32
+    --kv-cache-memory-bytes 8MiB --threads 1 "${@:4}")
+  mpirun --timeout "$(time_limit 100)" -n 1 env "$2" "${program[@]}" : -n 1 env "$3" "${program[@]}" >"$work/$name.log" 2>&1
+}
+
+# A stage on the CPU and one on a GPU, in both orders; not both within a stage.
+mixed() {
+  two_ranks "$@" --device auto || { cat "$work/$1.log"; fail "$1: exit code $?"; }
+  "$headrace" compare --tolerance 0.001 "$work/float32-reference.jsonl" "$work/$1.jsonl" || fail "$1 differs"
+}
+mixed cpu-then-gpu CUDA_VISIBLE_DEVICES= FAKE_CUDA_DEVICES=1
+mixed gpu-then-cpu FAKE_CUDA_DEVICES=1 CUDA_VISIBLE_DEVICES=
+code=0
+two_ranks mixed-shards FAKE_CUDA_DEVICES=1 CUDA_VISIBLE_DEVICES= -tp 2 || code=$?
+[ "$code" = 2 ] && grep -q "all ranks of a stage need the same kind of device" "$work/mixed-shards.log" ||
+  { cat "$work/mixed-shards.log"; fail "a stage on CPU and GPU: exit code $code"; }
+
+# refused FRAGMENT RANKS OPTIONS...: exit code 2, one line, nothing written.
+refused() {
+  local fragment=$1 ranks=$2 code=0
+  shift 2
+  generate "$ranks" "$work/refused.jsonl" "$@" || code=$?
+  [ "$code" = 2 ] || { cat "$work/refused.jsonl.log"; fail "$*: exit code $code instead of 2"; }
+  [ "$(grep -c '^headrace: ' "$work/refused.jsonl.log")" = 1 ] || { cat "$work/refused.jsonl.log"; fail "$*: not one line"; }
+  grep '^headrace: ' "$work/refused.jsonl.log" | grep -q -- "$fragment" ||
+    { cat "$work/refused.jsonl.log"; fail "$*: no word of '$fragment'"; }
+  [ ! -e "$work/refused.jsonl" ] || fail "$*: something was written"
+}
+CUDA_VISIBLE_DEVICES="" refused "--device cuda: rank 0 .* has no GPU" 2
+FAKE_CUDA_DEVICES=1 refused "2 ranks of .* compute on GPU 0 .*--share-device" 2
+FAKE_CUDA_BYTES=220000000 refused "weights and workspace take .* its share is" 1
+FAKE_CUDA_BYTES=250000000 refused "--kv-cache-memory-bytes .* does not fit" 2
+refused "--quantization int4 is not offered on GPUs" 1 --quantization int4
+refused "--kv-cache-dtype int8 is not offered on GPUs" 1 --kv-cache-dtype int8
+refused "--backend .* is for CPUs" 1 --backend reference
+DEVICE=cpu refused "--share-device .* is for GPUs" 1 --share-device
+DEVICE=cpu refused "float16 is for GPUs" 1 --dtype float16
+
+# ends_with FRAGMENT FAULT: the second of two ranks fails at a call of CUDA and takes the job with it.
+ends_with() {
+  local fragment=$1 fault=$2 code=0 began=$SECONDS
+  two_ranks faulty FAKE_CUDA_DEVICES=4 "FAKE_CUDA_FAIL=$fault" --device cuda || code=$?
+  [ "$code" != 0 ] || fail "$fault: the job ended as if nothing had happened"
+  [ $((SECONDS - began)) -lt "$(time_limit 20)" ] || fail "$fault: took $((SECONDS - began)) s to end"
+  [ "$(grep -c '^headrace: ' "$work/faulty.log")" = 1 ] || { cat "$work/faulty.log"; fail "$fault: not one line"; }
+  grep -q "^headrace: rank 1 .*$fragment" "$work/faulty.log" || { cat "$work/faulty.log"; fail "$fault: the cause is not told"; }
+}
+ends_with "the GPU has no [0-9]* bytes of free memory" cudaMalloc:3
+ends_with "cudaMemcpyAsync" cudaMemcpyAsync:120
+# What is left of it belongs to the numeric class of its GPUs, which may go on.
+code=0
+DEVICE=cpu generate 2 "$work/faulty.jsonl" --dtype float32 || code=$?
+[ "$code" = 2 ] || { cat "$work/faulty.jsonl.log"; fail "a job of GPUs was resumed on CPUs: exit code $code"; }
+grep -q "numeric class.*cuda:90:.*--device cuda" "$work/faulty.jsonl.log" || { cat "$work/faulty.jsonl.log"; fail "the class is not named"; }
+run faulty 2 --dtype float32
+same "$work/fast.jsonl" "$work/faulty.jsonl" "after a failure"
+[ -n "${FULL:-}" ] || exit 0
+
+for dtype in float32 bfloat16 float16; do
+  start "full-$dtype" --dtype $dtype --deterministic
+  for layout in "1 2 1" "1 3 1" "1 4 1" "2 1 1" "2 2 1" "3 1 1" "4 1 1" "1 1 2" "1 1 3" "1 1 4" "2 1 2" "1 2 2"; do
+    read -r p t d <<<"$layout"
+    ROWS=$((7 + p + t)) variant "$p-$t-$d" $((p * t * d)) -pp "$p" -tp "$t" -dp "$d"
+  done
+done
+
+for folder in tests/data/golden_families/*/ tests/data/golden/*/; do
+  other_model "$(basename "$folder")" "${folder%/}"
+done
