@@ -9,14 +9,10 @@
 
 #include "kernels/reduction_tree.h"
 #include "model/checkpoint/checkpoint.h"
+#include "model/checkpoint/decoder_tensors.h"
 #include "model/stage_part.h"
 
 namespace headrace {
-
-/// Matrices that are not those of a layer.
-inline constexpr const char* kEmbeddingName = "model.embed_tokens.weight";
-inline constexpr const char* kHeadName = "lm_head.weight";
-inline constexpr const char* kPositionsName = "model.embed_positions.weight";
 
 struct WeightSource {
   std::string name;

@@ -177,7 +177,9 @@ class CalibratedQuantizer final : public MatrixQuantizer {
     return static_cast<std::size_t>(values) * dtype_bytes(model_.preferred_dtype());
   }
 
-  const char* head_name() const { return model_.config().tied_head ? kEmbeddingName : kHeadName; }
+  std::string_view head_name() const {
+    return model_.config().tied_head ? kEmbeddingName : kHeadName;
+  }
 
   // The head's matrix, which may be the embedding's, is rounded: its rows are tokens of their own.
   void run_heads() {

@@ -4,7 +4,8 @@
 #   tests/bench/quality.sh [--text FILE] [--calibration FILE] [--max-layer-error X] [--threads 2] [--headrace PROGRAM] [--model MODEL]
 # Without --text this tree's own pages are the text, and without --calibration other ones are what integers are chosen by. What
 # matrices take is printed, too. Matrices that come from a Q4_1 file, as those of the default model do, fit int4's groups of 32
-# exactly: what plain rounding costs other models is far more, and what calibration is good for shows with those alone.
+# exactly: what plain rounding costs other models is far more, and what calibration is good for shows with those alone: off_grid_model.py
+# makes one of the same function.
 # shellcheck source-path=SCRIPTDIR/../..
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

@@ -52,6 +52,12 @@ for type in int8 int4; do
   same "$work/$type-one.jsonl" "$work/$type-shards.jsonl" "$type in two shards"
 done
 
+# With a text: a table, which is in the checkpoint as well, and a limit that nothing but the values keeps.
+convert --model tests/data/golden/gqa_tied --quantize int4 --calibration README.md --calibration-tokens 200 \
+  --output "$work/calibrated.h5" --max-layer-error 0
+grep -q '^0     qkv      plain' "$work/convert.log" || { cat "$work/convert.log"; fail "no table"; }
+"$headrace" inspect --verify "$work/calibrated.h5" | grep -q 'quantization.txt' || fail "no report in the checkpoint"
+
 # And back: the same weights under the same name of the model give the same job.
 convert --model "$work/gqa_tied.h5" --to safetensors --output "$work/gqa_tied"
 model=$work/gqa_tied answers back 1
@@ -81,6 +87,9 @@ grep -q 'no tokenizer' "$work/convert.log" || fail "no word of the tokenizer: $(
 model=$work/from_gguf answers from-gguf 1 --tokenizer tests/data/golden/gguf_q4_1/model.gguf
 "$headrace" compare "$work/gguf_q4_1-source.jsonl" "$work/from-gguf.jsonl" >/dev/null ||
   fail "gguf_q4_1: other answers from the directory"
+refused "calibration" convert --model "$sound" --quantize int8 --max-layer-error 0.1 --output "$work/none"
+refused "only with --quantize" convert --model "$sound" --calibration README.md --output "$work/none"
+refused "nothing.txt" convert --model "$sound" --quantize int8 --calibration "$work/nothing.txt" --output "$work/none"
 refused "is quantised already" convert --model "$work/int8.h5" --to safetensors --output "$work/none"
 refused "quantised already" generate --model "$work/int8.h5" --quantization int8 --input "$requests" --output "$work/none.jsonl"
 [ ! -e "$work/none" ] && [ ! -e "$work/none.partial" ] || fail "a refused conversion leaves a directory"
