@@ -59,7 +59,7 @@ start fast --dtype float32
 close_to_reference fast
 FAKE_CUDA_DEVICES=1 ROWS=5 variant shared-device 2 -pp 2 --share-device --num-micro-batches 3
 
-# other_model NAME FOLDER: another model, on one rank and on two that share its stage. Its requests need no tokenizer of its own.
+# other_model NAME FOLDER: another model, on one rank and, without ALONE, on two that share its stage. Its requests need no tokenizer of its own.
 small=$work/small.jsonl
 cat >"$small" <<'END'
 {"custom_id": "greedy", "prompt": [5, 9, 17, 20, 30, 41], "temperature": 0, "max_tokens": 6, "logprobs": 3, "ignore_eos": true}
@@ -70,7 +70,7 @@ other_model() {
   [ ! -e "$model/model.gguf" ] || model=$model/model.gguf
   start "$name" --dtype float32 --tokenizer tests/data/golden/gqa_tied --deterministic
   close_to_reference "$name" --tokenizer tests/data/golden/gqa_tied
-  variant two-shards 2 -tp 2
+  [ -n "${ALONE:-}" ] || variant two-shards 2 -tp 2
 }
 other_model gemma3 tests/data/golden_families/gemma3
 other_model olmo2 tests/data/golden_families/olmo2
@@ -145,5 +145,5 @@ for dtype in float32 bfloat16 float16; do
 done
 
 for folder in tests/data/golden_families/*/ tests/data/golden/*/; do
-  other_model "$(basename "$folder")" "${folder%/}"
+  ALONE=1 other_model "$(basename "$folder")" "${folder%/}"  # some have too few heads for two
 done
