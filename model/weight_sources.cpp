@@ -146,21 +146,22 @@ std::int64_t LinearSource::n() const {
 
 PartSources part_sources(const ModelConfig& config, const StagePart& part) {
   const StageShard shard = stage_shard(config, part);
-  const auto table = [&](const char* name) {
+  const auto table = [&](std::string_view name) {
     LinearSource source{
         .weight = {}, .tree = ReductionTree::single(config.hidden_size), .bias = {}};
     if (!shard.own.vocab.empty()) {
-      source.weight.push_back(rows_source(name, shard.own.vocab, config.hidden_size));
+      source.weight.push_back(rows_source(std::string(name), shard.own.vocab, config.hidden_size));
     }
     return source;
   };
   PartSources sources;
   if (part.embedding) sources.embedding = table(kEmbeddingName);
   if (part.embedding && config.learned_positions) {
-    sources.positions = {.weight = {rows_source(kPositionsName, {0, config.max_position_embeddings},
-                                                config.hidden_size)},
-                         .tree = ReductionTree::single(config.hidden_size),
-                         .bias = {}};
+    sources.positions = {
+        .weight = {rows_source(std::string(kPositionsName), {0, config.max_position_embeddings},
+                               config.hidden_size)},
+        .tree = ReductionTree::single(config.hidden_size),
+        .bias = {}};
   }
   for (int layer = part.begin_layer; layer < part.end_layer; ++layer) {
     sources.layers.push_back(layer_sources(config, shard, layer));

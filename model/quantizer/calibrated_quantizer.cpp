@@ -193,7 +193,7 @@ class CalibratedQuantizer final : public MatrixQuantizer {
 
     StageWeights others = load_stage_weights(model_, part, *ops_, as_wanted);
     if (!head_may_be_int8(*others.own_head)) {
-      types_[head_name()] = Quantization::kNone;
+      types_[std::string(head_name())] = Quantization::kNone;
       others = load_stage_weights(model_, part, *ops_, {});
     }
     StageModel quantized_head = make_stage(part, std::move(others), *ops_);
