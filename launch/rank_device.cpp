@@ -148,7 +148,8 @@ std::string numeric_class(const GenerateOptions& options, const RankDevice& devi
     const std::string name = cuda_numeric_class(device.gpu);
     return options.deterministic ? name : fmt::format("{}:T{}", name, options.tensor_parallel_size);
   }
-  return options.backend == "reference" || options.isa == "portable" ? "portable" : "x86";
+  if (options.backend == "reference" || options.isa == "portable") return "portable";
+  return cpu_features().starts_with("neon") ? "neon" : "x86";
 }
 
 void plan_device_memory(const Environment& environment, const GenerateOptions& options,

@@ -42,8 +42,8 @@ for kind in mpi-staged mpi-cuda-aware; do
   expect 2 'rank 0: waited 1 s \(--stall-timeout\) for the sums of rank 1' $kind 2 silent 1
 done
 # CUDA itself: memory, a copy that is refused, one that fails later, a kernel.
-expect 2 'rank 1: cudaMalloc.*out of memory' nccl 1 cudaMalloc:2 1
-expect 2 'rank 0: cudaMallocHost.*out of memory' mpi-staged 1 cudaMallocHost:2 0
+expect 2 'rank 1: the GPU has no 16384 bytes of free memory' nccl 1 cudaMalloc:2 1
+expect 2 'rank 0: the host has no pinned memory of 16384 bytes' mpi-staged 1 cudaMallocHost:2 0
 expect 2 'rank 0: cudaMemcpyAsync.*invalid argument' mpi-staged 1 cudaMemcpyAsync:7 0
 expect 2 "rank 0: cudaEventQuery, while this rank's GPU worked .*illegal memory access" mpi-staged 1 copy:7 0
 expect 2 'rank 1: .*unspecified launch failure' mpi-staged 2 kernel:3 1
