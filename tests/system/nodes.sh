@@ -184,6 +184,13 @@ reads once-a-job 1:2,2:1,3:1 1 -pp 2 -dp 2 --load broadcast
 # And replicas give the same answers, wherever their weights came from.
 layout replicas 1:2,2:1,3:1 -pp 2 -dp 2 --load broadcast
 
+# A job that is long enough to be met in its middle; copied lines can have no custom_id.
+for _ in {1..60}; do cat "$requests"; done | sed 's/"custom_id": *"[^"]*", *//' >"$work/many.jsonl"
+requests=$work/many.jsonl
+code=0
+generate 1 "$work/undisturbed.jsonl" --threads 1 || code=$?
+expect_code $code 3 "the long job: $(cat "$work/undisturbed.jsonl.log")"
+
 # fault NAME EXPECTED COMMAND...: a job whose node 2 vanishes by COMMAND in its middle says EXPECTED and ends its ranks; the
 # next run, on one node, ends with the bytes of an undisturbed one.
 fault() {
@@ -213,7 +220,7 @@ fault() {
   code=0
   generate 1 "$output" --threads 1 || code=$?
   expect_code $code 3 "$what, after the resume: $(cat "$output.log")"
-  same "$work/one.jsonl" "$output" "$what"
+  same "$work/undisturbed.jsonl" "$output" "$what"
 }
 # ranks_on NODE: whether a rank runs there.
 ranks_on() {
