@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -17,6 +18,13 @@ void check_mpi(int code, const char* call, const char* file, int line) {
   MPI_Error_string(code, text.data(), &length);
   throw std::runtime_error(std::string(call) + " failed: " + text.data() + " (" + file + ":" +
                            std::to_string(line) + ")");
+}
+
+void require_one_transfer(std::string_view what, std::size_t bytes) {
+  if (bytes <= static_cast<std::size_t>(std::numeric_limits<int>::max())) return;
+  throw std::invalid_argument(std::string(what) + " of " + std::to_string(bytes) +
+                              " bytes is above the 2 GiB that one transfer can carry: lower "
+                              "--max-num-batched-tokens");
 }
 
 Environment::Session::Session() {

@@ -1,7 +1,6 @@
 // Rounds by messages: everybody sends its buffer to everybody. For groups that cross nodes, where
 // there is no memory to share.
 #include <exception>
-#include <limits>
 #include <stdexcept>
 #include <utility>
 
@@ -24,11 +23,7 @@ class MessageExchange final : public ShardExchange {
         sends_(static_cast<std::size_t>(group.size()), MPI_REQUEST_NULL),
         receives_(sends_),
         bytes_(sends_.size(), 0) {
-    if (capacity > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
-      throw std::invalid_argument("an exchange of " + std::to_string(capacity) +
-                                  " bytes is above the 2 GiB that one transfer can carry: lower "
-                                  "--max-num-batched-tokens");
-    }
+    require_one_transfer("an exchange", capacity);
     for (int rank = 0; rank < group.size(); ++rank) buffers_.emplace_back(capacity);
   }
 

@@ -1,8 +1,6 @@
 #include "comm/mpi_channel.h"
 
 #include <exception>
-#include <limits>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -20,11 +18,7 @@ struct Slot {
 };
 
 std::vector<Slot> make_slots(ChannelShape shape) {
-  if (shape.max_bytes > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
-    throw std::invalid_argument("a message of " + std::to_string(shape.max_bytes) +
-                                " bytes is above the 2 GiB that one transfer can carry: lower "
-                                "--max-num-batched-tokens");
-  }
+  require_one_transfer("a message", shape.max_bytes);
   std::vector<Slot> slots(static_cast<std::size_t>(shape.num_buffers));
   for (Slot& slot : slots) slot.buffer = Buffer(shape.max_bytes);
   return slots;

@@ -1,7 +1,6 @@
 #include "comm/cuda/mpi_device_channel.h"
 
 #include <exception>
-#include <limits>
 #include <stdexcept>
 #include <vector>
 
@@ -44,11 +43,7 @@ class Ring {
       : comm_(edge.communicator.get()),
         edge_(edge),
         slots_(static_cast<std::size_t>(edge.shape.num_buffers)) {
-    if (edge.shape.max_bytes > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
-      throw std::invalid_argument("a message of " + std::to_string(edge.shape.max_bytes) +
-                                  " bytes is above the 2 GiB that one transfer can carry: lower "
-                                  "--max-num-batched-tokens");
-    }
+    require_one_transfer("a message", edge.shape.max_bytes);
     for (Slot& slot : slots_) {
       slot.device = DeviceMemory(edge.shape.max_bytes);
       if (staged()) slot.pinned = PinnedMemory(edge.shape.max_bytes);

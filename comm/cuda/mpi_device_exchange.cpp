@@ -1,6 +1,5 @@
 #include "comm/cuda/mpi_device_exchange.h"
 
-#include <limits>
 #include <stdexcept>
 
 #include "comm/check.h"
@@ -37,11 +36,7 @@ class MpiDeviceExchange final : public DeviceExchange {
         rank_(group.communicator.rank()),
         group_(group),
         parts_(static_cast<std::size_t>(group.communicator.size())) {
-    if (group.bytes > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
-      throw std::invalid_argument("an exchange of " + std::to_string(group.bytes) +
-                                  " bytes is above the 2 GiB that one transfer can carry: lower "
-                                  "--max-num-batched-tokens");
-    }
+    require_one_transfer("an exchange", group.bytes);
     for (Part& part : parts_) {
       part.device = DeviceMemory(group.bytes);
       if (staged()) part.pinned = PinnedMemory(group.bytes);

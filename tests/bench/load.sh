@@ -19,16 +19,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . tests/bench/measure.sh
 
 rounds=5 model="" headrace=build/release/launch/headrace
-while [ $# -gt 0 ]; do
-  [ $# -ge 2 ] || fail "$1 needs a value" 2
-  case $1 in
-  --rounds) rounds=$2 ;;
-  --model) model=$2 ;;
-  --headrace) headrace=$2 ;;
-  *) fail "unknown option $1 (there are --rounds, --headrace, --model)" 2 ;;
-  esac
-  shift 2
-done
+read_options "rounds headrace model" "$@"
 [ -x "$headrace" ] || fail "no program $headrace: build it (cmake --workflow, README.md), or say --headrace" 2
 [ -n "$model" ] || model=$(fetch_model)
 

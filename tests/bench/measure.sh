@@ -7,6 +7,25 @@ fail() {
   exit "${2:-1}"
 }
 
+# read_options "NAME ..." ARGUMENT...: each `--NAME VALUE` of the arguments sets the caller's variable of that name; what
+# stands behind a -- becomes the array `more`, where the caller has one. Ends the script where there is anything else.
+read_options() {
+  local names=$1 known
+  shift
+  known=$(printf ' --%s,' $names)
+  while [ $# -gt 0 ]; do
+    if [ "$1" = -- ] && declare -p more >/dev/null 2>&1; then
+      shift
+      more=("$@")
+      return
+    fi
+    [ $# -ge 2 ] || fail "$1 needs a value" 2
+    [[ "$known" == *" $1,"* ]] || fail "unknown option $1 (there are${known%,})" 2
+    printf -v "${1#--}" %s "$2"
+    shift 2
+  done
+}
+
 # run_measured PREFIX RANKS COMMAND...: under mpirun; PREFIX.peak_kb.R gets rank R's peak resident memory as the
 # kernel counted it, PREFIX.log what was printed. Ends the script where the command fails.
 run_measured() {

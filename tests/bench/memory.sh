@@ -12,17 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . tests/bench/measure.sh
 
 lines=1000000 limit=64 model=tests/data/golden/gqa_tied headrace=build/release/launch/headrace
-while [ $# -gt 0 ]; do
-  [ $# -ge 2 ] || fail "$1 needs a value" 2
-  case $1 in
-  --lines) lines=$2 ;;
-  --limit) limit=$2 ;;
-  --model) model=$2 ;;
-  --headrace) headrace=$2 ;;
-  *) fail "unknown option $1 (there are --lines, --limit, --model, --headrace)" 2 ;;
-  esac
-  shift 2
-done
+read_options "lines limit model headrace" "$@"
 [ -x "$headrace" ] || fail "no program $headrace: build it, or say --headrace" 2
 command -v /usr/bin/time >/dev/null || require_packages time
 

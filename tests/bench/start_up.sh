@@ -14,23 +14,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 rounds=5 requests=64 threads=2 model="" headrace=build/release/launch/headrace
 more=()
-while [ $# -gt 0 ]; do
-  if [ "$1" = -- ]; then
-    shift
-    more=("$@")
-    break
-  fi
-  [ $# -ge 2 ] || fail "$1 needs a value" 2
-  case $1 in
-  --rounds) rounds=$2 ;;
-  --requests) requests=$2 ;;
-  --threads) threads=$2 ;;
-  --model) model=$2 ;;
-  --headrace) headrace=$2 ;;
-  *) fail "unknown option $1 (there are --rounds, --requests, --threads, --model, --headrace)" 2 ;;
-  esac
-  shift 2
-done
+read_options "rounds requests threads model headrace" "$@"
 [ -x "$headrace" ] || fail "no program $headrace: build it, or say --headrace" 2
 command -v /usr/bin/time >/dev/null || require_packages time
 [ -n "$model" ] || model=$(fetch_model)
@@ -53,7 +37,7 @@ for ((round = 1; round <= rounds; ++round)); do
   of "one.$round" start_up_s >>"$work/start_up"
   of "one.$round" load_s >>"$work/load"
 done
-echo "start-up, s: $(spread %.3f <"$work/start_up"), of it loading $(spread %.3f <"$work/load")"
+echo "start-up, s: $(spread %.3f <"$work/start_up") (limit 1 for the best), of it loading $(spread %.3f <"$work/load")"
 
 run many "$work/many.requests.jsonl" --kv-cache-memory-bytes 256MiB
 vocabulary=$(grep -oP 'vocabulary \K[0-9]+' "$work/many.log" | head -n 1)

@@ -15,23 +15,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 requests=128 rounds=3 threads=2 model="" headrace=build/release/launch/headrace
 more=()
-while [ $# -gt 0 ]; do
-  if [ "$1" = -- ]; then
-    shift
-    more=("$@")
-    break
-  fi
-  [ $# -ge 2 ] || fail "$1 needs a value" 2
-  case $1 in
-  --requests) requests=$2 ;;
-  --rounds) rounds=$2 ;;
-  --threads) threads=$2 ;;
-  --model) model=$2 ;;
-  --headrace) headrace=$2 ;;
-  *) fail "unknown option $1 (there are --requests, --rounds, --threads, --model, --headrace)" 2 ;;
-  esac
-  shift 2
-done
+read_options "requests rounds threads model headrace" "$@"
 [ -x "$headrace" ] || fail "no program $headrace: build it (cmake --workflow, README.md), or say --headrace" 2
 [ $((threads % 2)) = 0 ] || fail "--threads $threads: must be even, two stages share them" 2
 command -v /usr/bin/time >/dev/null || require_packages time
