@@ -51,21 +51,28 @@ class Matrix {
 
   /// Stores rows [first_row, first_row + rows.rows) from a float32, bfloat16 or float16 view
   /// [rows, k], rounding to the compute type or quantising. Loading only; each row is stored once.
-  /// Threads may store different rows at once.
+  /// The thread that made the operators calls it, and the work is shared by theirs.
   virtual void set_rows(std::int64_t first_row, ConstTensorView rows) = 0;
 
-  /// The same of a quantised matrix, from rows that are quantised already. Throws std::logic_error
-  /// where there is no such matrix.
+  /// The same of a quantised matrix, from rows that are quantised already; by any thread, and by
+  /// several for different rows at once. Throws std::logic_error where there is no such matrix.
   virtual void set_integer_rows(std::int64_t first_row, const IntegerRows& rows);
 };
 
+/// What becomes of the inputs of a product with quantised weights. kInt8: they are quantised, too,
+/// when it is taken (W8A8, W4A8 in the field's terms). kCompute: nothing (W8A16, W4A16).
+enum class QuantizedInputs : std::uint8_t { kInt8, kCompute };
+
 /// How weights are kept. kNone: in the compute type. kInt8, kInt4: as integers with scales
-/// (quantize.h); inputs of a product are quantised to int8 when it is taken. A group of columns is
-/// the exact sum of the integers' products as a float32, of int4 weights without their zero points.
-/// A slice is a chain of fused multiply-adds over its groups, ascending, from zero: in int8 of sum
-/// and input's scale, over the groups of inputs, and at the end it is multiplied by the weight's;
-/// in int4 of (sum * input's scale) and weight's scale, over the groups of weights. From there on
-/// it goes through the tree like any other. Embedding gives an integer times its scale.
+/// (quantize.h). With inputs of int8 a group of columns is the exact sum of the integers' products
+/// as a float32, of int4 weights without their zero points. A slice is a chain of fused
+/// multiply-adds over its groups, ascending, from zero: in int8 of sum and input's scale, over the
+/// groups of inputs, and at the end it is multiplied by the weight's; in int4 of (sum * input's
+/// scale) and weight's scale, over the groups of weights. With inputs of the compute type a slice
+/// of int8 weights is one chain over the integers, multiplied by the weight's scale; of int4
+/// weights each group is a chain over the integers less their zero points, and a slice a chain of
+/// fused multiply-adds of these and their scales. From there on it goes through the tree like any
+/// other. Embedding gives an integer times its scale.
 enum class Quantization : std::uint8_t { kNone, kInt8, kInt4 };
 
 struct MatrixSpec {
@@ -73,6 +80,7 @@ struct MatrixSpec {
   std::int64_t k = 0;
   ReductionTree tree;
   Quantization quantization = Quantization::kNone;
+  QuantizedInputs inputs = QuantizedInputs::kInt8;  // where weights are quantised
 };
 
 /// How keys and values are kept in the cache: in the compute type, or as int8 with a scale for each

@@ -48,13 +48,13 @@ struct Fit {
 
 Fit fit_of(std::span<const float> values, std::span<const float> importance,
            const Int4Scale& scale) {
-  constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it and taking it away rounds
   const float zero = static_cast<float>(scale.zero) * 0.0625F;
   Fit fit;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const float x = values[i];
     const float weight = importance.empty() ? 1.0F : importance[i];
-    const float q = std::min(15.0F, std::max(0.0F, x * scale.inverse + zero + kRound - kRound));
+    const float q = std::min(
+        15.0F, std::max(0.0F, x * scale.inverse + zero + kRoundingOffset - kRoundingOffset));
     const float distance = x - (q - zero) * scale.scale;
     fit.weights += weight;
     fit.x += weight * x;
@@ -76,13 +76,14 @@ Int4Scale refined(const Fit& fit) {
 
 }  // namespace
 
+// Integers compare as the magnitudes do, and infinities and what is no number come last; unlike a
+// maximum of floats it is taken of several values at once.
 IntegerScale int8_scale(std::span<const float> values) {
-  const Range range = range_of(values);
-  return int8_scale(std::max(range.high, -range.low), range.finite);
-}
-
-std::int8_t int8_of(float scaled) {
-  return std::isfinite(scaled) ? static_cast<std::int8_t>(std::nearbyint(scaled)) : std::int8_t{0};
+  std::int32_t largest = 0;
+  for (const float x : values) {
+    largest = std::max(largest, std::bit_cast<std::int32_t>(x) & 0x7FFFFFFF);
+  }
+  return int8_scale(std::bit_cast<float>(largest), largest < 0x7F800000);
 }
 
 Int4Scale int4_scale(std::span<const float> values, std::span<const float> importance) {
@@ -144,7 +145,7 @@ void quantize_row(const float* values, std::span<const IntegerUnit> units,
       out.zeros[u] = scale.zero;
     } else {
       const IntegerScale scale = int8_scale(unit);
-      for (std::size_t i = 0; i < unit.size(); ++i) integers[i] = int8_of(unit[i] * scale.inverse);
+      for (std::size_t i = 0; i < unit.size(); ++i) integers[i] = int8_of(unit[i], scale);
       out.scales[u] = scale.scale;
     }
   }

@@ -53,8 +53,16 @@ struct IntegerScale {
 /// The scale of a slice of int8 weights.
 IntegerScale int8_scale(std::span<const float> values);
 
-/// The integer of value * inverse, 0 where that is no number.
-std::int8_t int8_of(float scaled);
+/// 1.5 * 2^23: adding it to a value below 2^22 rounds to an integer, ties to even, which the low
+/// bits then hold.
+inline constexpr float kRoundingOffset = 12582912.0F;
+
+/// The integer that comes nearest to value, which is one of those that the scale was made for. Of
+/// values whose scale is no number the integer does not matter.
+[[gnu::always_inline]] inline std::int8_t int8_of(float value, const IntegerScale& scale) {
+  return static_cast<std::int8_t>(
+      std::bit_cast<std::uint32_t>(value * scale.inverse + kRoundingOffset));
+}
 
 /// An int4 weight q, from 0 to 15, stands for (q - zero / 16) * scale: a zero point in sixteenths
 /// is fine enough to give the blocks of GGUF's Q4_1 back. The scale is a float16's value.

@@ -38,8 +38,9 @@ void declare_kernels(OptionSet& set, Options& o) {
       o.kernels);
   set.add_choice({.name = "part", .value = "P", .help = "all, products, trees, attention or rows"},
                  o.kernel.part, kernel_bench_parts());
-  set.add_choice({.name = "type", .value = "T", .help = "all, bfloat16, float32, int8 or int4"},
-                 o.kernel.type, kernel_bench_types());
+  set.add_choice(
+      {.name = "type", .value = "T", .help = "all, bfloat16, float32, int8, int4, w8a16 or w4a16"},
+      o.kernel.type, kernel_bench_types());
   set.add_choice({.name = "isa", .value = "I", .help = "auto, avx512, avx2 or portable"},
                  o.kernel.isa, {"auto", "avx512", "avx2", "portable"});
   set.add({.name = "threads", .value = "N", .help = "compute threads"}, o.kernel.threads,

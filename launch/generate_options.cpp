@@ -37,10 +37,13 @@ void declare_model(OptionSet& set, GenerateOptions& o) {
   set.add_choice(
       {.name = "dtype", .value = "T", .help = "auto, float32, bfloat16, on GPUs float16"}, o.dtype,
       {"auto", "float32", "bfloat16", "float16"});
-  set.add_choice({.name = "quantization",
-                  .value = "Q",
-                  .help = "none, int8 or int4: weights; inputs then are int8"},
+  set.add_choice({.name = "quantization", .value = "Q", .help = "none, int8 or int4: weights"},
                  o.quantization, {"none", "int8", "int4"});
+  set.add_choice({.name = "quantized-inputs",
+                  .value = "I",
+                  .help = "of products with quantised weights: int8 (W8A8, W4A8), or none: they "
+                          "stay as they are (W8A16, W4A16): closer, slower from a few rows on"},
+                 o.quantized_inputs, {"int8", "none"});
   set.add({.name = "max-model-len",
            .value = "N",
            .help = "prompt and completion together",

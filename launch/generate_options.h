@@ -21,6 +21,7 @@ struct GenerateOptions {
   std::string load = "node";
   std::string dtype = "auto";
   std::string quantization = "none";
+  std::string quantized_inputs = "int8";
   std::string kv_cache_dtype = "auto";
   std::optional<int> max_model_len;
   std::string generation_config = "auto";

@@ -191,7 +191,7 @@ ChatRenderer make_renderer(const ModelText& text, std::int64_t now_s) {
 
 JobKey make_job_key(const RankSetup& setup, const GenerateOptions& options, const ModelText& text,
                     const SamplingDefaults& defaults, const std::string& model_name) {
-  return {
+  JobKey key = {
       {"weights", setup.checkpoint->fingerprint(),
        options.load_format == "dummy" ? "--load-format dummy" : ""},
       {"tokenizer", text.tokenizer->fingerprint(), ""},
@@ -210,6 +210,11 @@ JobKey make_job_key(const RankSetup& setup, const GenerateOptions& options, cons
        fmt::format("--max-model-len {}", setup.max_model_len)},
       {"model name", model_name, fmt::format("--served-model-name {}", model_name)},
   };
+  if (options.quantized_inputs != "int8") {
+    key.push_back({"quantized-inputs", options.quantized_inputs,
+                   fmt::format("--quantized-inputs {}", options.quantized_inputs)});
+  }
+  return key;
 }
 
 }  // namespace
@@ -282,6 +287,15 @@ RankSetup set_up_rank(const Environment& environment, const GenerateOptions& opt
   setup.dtype = choose_dtype(options.dtype, *setup.checkpoint);
   if (options.quantization == "int8") setup.quantization = Quantization::kInt8;
   if (options.quantization == "int4") setup.quantization = Quantization::kInt4;
+  if (options.quantized_inputs == "none") {
+    if (setup.quantization == Quantization::kNone && !has_quantized_tensors(*setup.checkpoint)) {
+      throw std::invalid_argument(fmt::format(
+          "--quantized-inputs none: no weights of {} are quantised; leave the option out, or give "
+          "--quantization int8 or int4",
+          options.model));
+    }
+    setup.quantized_inputs = QuantizedInputs::kCompute;
+  }
   tensor_shards(sharded_sizes(config), setup.layout.tensor);  // a size that cannot be shows now
   setup.parts = make_parts(config, options, setup.layout);
   setup.max_model_len = choose_max_model_len(config, options);

@@ -36,6 +36,7 @@ struct RankSetup {
   RankDevice device;
   DType dtype = DType::kFloat32;
   Quantization quantization = Quantization::kNone;
+  QuantizedInputs quantized_inputs = QuantizedInputs::kInt8;
   int num_threads = 1;
   std::unique_ptr<ThreadPool> pool;
   std::unique_ptr<SpanRecorder> recorder;  // with --trace

@@ -101,9 +101,11 @@ class Bench {
         dtype_(ops_->compute_dtype()),
         tell_(tell) {}
 
-  void run(Quantization weights) {
+  void run(Quantization weights, QuantizedInputs inputs = QuantizedInputs::kInt8) {
     weights_ = weights;
+    inputs_ = inputs;
     if (wants("products")) products();
+    if (weights != Quantization::kNone && inputs == QuantizedInputs::kCompute) return;
     if (wants("attention")) attentions();
     if (weights != Quantization::kNone) return;  // the others do not depend on it
     if (wants("trees")) trees();
@@ -116,11 +118,12 @@ class Bench {
   }
 
   std::string type_name() const {
+    const bool integers = inputs_ == QuantizedInputs::kInt8;
     switch (weights_) {
       case Quantization::kInt8:
-        return "int8";
+        return integers ? "int8" : "w8a16";
       case Quantization::kInt4:
-        return "int4";
+        return integers ? "int4" : "w4a16";
       case Quantization::kNone:
         break;
     }
@@ -128,9 +131,10 @@ class Bench {
   }
 
   double peak() const {
-    const double core = weights_ != Quantization::kNone ? peaks_.int8
-                        : dtype_ == DType::kBFloat16    ? peaks_.bfloat16
-                                                        : peaks_.float32;
+    const bool integers = weights_ != Quantization::kNone && inputs_ == QuantizedInputs::kInt8;
+    const double core = integers                     ? peaks_.int8
+                        : dtype_ == DType::kBFloat16 ? peaks_.bfloat16
+                                                     : peaks_.float32;
     return core * settings_.threads;
   }
 
@@ -165,7 +169,7 @@ class Bench {
 
   std::unique_ptr<Matrix> matrix_of(const Product& product, const Buffer& source,
                                     ReductionTree tree) {
-    auto matrix = ops_->make_matrix({product.n, product.k, std::move(tree), weights_});
+    auto matrix = ops_->make_matrix({product.n, product.k, std::move(tree), weights_, inputs_});
     matrix->set_rows(0, {source.data(), product.n, product.k, dtype_});
     return matrix;
   }
@@ -357,6 +361,7 @@ class Bench {
   DType dtype_;
   const std::function<void(const KernelRate&)>& tell_;
   Quantization weights_ = Quantization::kNone;
+  QuantizedInputs inputs_ = QuantizedInputs::kInt8;
   std::optional<Buffer> x_;
   std::optional<Buffer> out_;
 };
@@ -376,7 +381,7 @@ std::vector<std::string> kernel_bench_parts() {
 }
 
 std::vector<std::string> kernel_bench_types() {
-  return {"all", "bfloat16", "float32", "int8", "int4"};
+  return {"all", "bfloat16", "float32", "int8", "int4", "w8a16", "w4a16"};
 }
 
 ModelConfig default_bench_model() {
@@ -405,6 +410,9 @@ void bench_kernels(const ModelConfig& model, const KernelBenchSettings& settings
   if (wants("float32")) bench(DType::kFloat32).run(Quantization::kNone);
   if (wants("int8")) bench(DType::kBFloat16).run(Quantization::kInt8);
   if (wants("int4")) bench(DType::kBFloat16).run(Quantization::kInt4);
+  constexpr QuantizedInputs kKept = QuantizedInputs::kCompute;
+  if (wants("w8a16")) bench(DType::kBFloat16).run(Quantization::kInt8, kKept);
+  if (wants("w4a16")) bench(DType::kBFloat16).run(Quantization::kInt4, kKept);
 }
 
 }  // namespace headrace

@@ -75,8 +75,8 @@ StageWeights load_weights(const Environment& environment, const GenerateOptions&
   };
   std::optional<SharedCheckpoint> shared = share(environment, options, setup);
   Checkpoint& checkpoint = shared ? static_cast<Checkpoint&>(*shared) : *setup.checkpoint;
-  StageWeights weights =
-      load_stage_weights(checkpoint, setup.part(), *setup.ops, {setup.quantization, progress});
+  StageWeights weights = load_stage_weights(checkpoint, setup.part(), *setup.ops,
+                                            {setup.quantization, progress, setup.quantized_inputs});
 
   const std::uint64_t held = sum_over(environment.world(), expected);
   const std::uint64_t read =

@@ -53,7 +53,7 @@ class Loader {
   std::unique_ptr<Matrix> matrix(const LinearSource& source) {
     if (source.n() == 0) return nullptr;
     std::unique_ptr<Matrix> matrix =
-        ops_.make_matrix({source.n(), source.k(), source.tree, types_.of(source)});
+        ops_.make_matrix({source.n(), source.k(), source.tree, types_.of(source), options_.inputs});
     const bool integers = types_.stored_as_integers(source);
     std::int64_t first_row = 0;
     for (const WeightSource& block : source.weight) {

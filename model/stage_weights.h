@@ -58,6 +58,8 @@ struct LoadOptions {
   /// What matrices of a checkpoint without quantised ones become (WeightTypes).
   Quantization quantization = Quantization::kNone;
   LoadProgress progress;
+  /// What quantised matrices do with the inputs of their products.
+  QuantizedInputs inputs = QuantizedInputs::kInt8;
 };
 
 /// Reads the part's weights. Throws what Checkpoint and Ops throw.

@@ -64,14 +64,14 @@ class CpuOps final : public Ops {
     require_matrix(spec, dtype_);
     std::unique_ptr<PackedMatrix> matrix;
     if (spec.quantization != Quantization::kNone) {
-      auto quantized = std::make_unique<IntegerMatrix>(spec);
+      auto quantized = std::make_unique<IntegerMatrix>(spec, pool_);
       const auto scales = static_cast<std::size_t>(kPackedRows * quantized->num_groups());
       row_scales_.resize(std::max(row_scales_.size(), scales));
       row_offsets_.resize(row_scales_.size());
       row_half_sums_.resize(2 * row_scales_.size());
       matrix = std::move(quantized);
     } else {
-      matrix = std::make_unique<ComputeMatrix>(spec, dtype_);
+      matrix = std::make_unique<ComputeMatrix>(spec, dtype_, pool_);
     }
     const std::size_t packed_bytes = static_cast<std::size_t>(
         kPackedRows * matrix->row_dwords(products(*matrix).dwords_per_step) *
@@ -351,11 +351,12 @@ class CpuOps final : public Ops {
   }
 
   const ProductKernels& products(const PackedMatrix& matrix) const {
+    const bool integers = matrix.inputs() == QuantizedInputs::kInt8;
     switch (matrix.quantization()) {
       case Quantization::kInt8:
-        return int8_.products;
+        return integers ? int8_.products : kernels_.int8_weights;
       case Quantization::kInt4:
-        return int8_.int4_products;
+        return integers ? int8_.int4_products : kernels_.int4_weights;
       case Quantization::kNone:
         break;
     }

@@ -21,6 +21,32 @@ int shift_of(Quantization quantization, int i) {
   return quantization == Quantization::kInt4 ? i % 4 * 8 + i / 4 * 4 : i * 8;
 }
 
+std::uint32_t packed_int8(const std::int8_t* integers) {
+  std::uint32_t dword = kInt8Offsets;
+  for (int i = 0; i < 4; ++i) {
+    dword ^= static_cast<std::uint32_t>(static_cast<std::uint8_t>(integers[i])) << 8 * i;
+  }
+  return dword;
+}
+
+std::uint32_t packed_int4(const std::int8_t* integers) {
+  std::uint32_t dword = 0;
+  for (int i = 0; i < 4; ++i) {
+    const auto both = static_cast<std::uint8_t>(integers[i] | integers[i + 4] << 4);
+    dword |= static_cast<std::uint32_t>(both) << 8 * i;
+  }
+  return dword;
+}
+
+// Row r as float32: where it is, or in `room`.
+const float* row_values(const ConstTensorView& rows, std::int64_t r, std::vector<float>& room) {
+  if (rows.dtype == DType::kFloat32) return rows.f32() + r * rows.cols;
+  for (std::int64_t i = 0; i < rows.cols; ++i) {
+    room[static_cast<std::size_t>(i)] = read_element(rows, r * rows.cols + i);
+  }
+  return room.data();
+}
+
 // The first step of every unit, which lie in the slices one after the other.
 std::vector<std::int32_t> first_steps(const std::vector<IntegerUnit>& units,
                                       const std::vector<Segment>& slices, int group) {
@@ -35,8 +61,8 @@ std::vector<std::int32_t> first_steps(const std::vector<IntegerUnit>& units,
 
 }  // namespace
 
-IntegerMatrix::IntegerMatrix(const MatrixSpec& spec)
-    : PackedMatrix(spec, group_of(spec.quantization), kIntegerSliceMultiple),
+IntegerMatrix::IntegerMatrix(const MatrixSpec& spec, ThreadPool& pool)
+    : PackedMatrix(spec, group_of(spec.quantization), kIntegerSliceMultiple, pool),
       quantization_(spec.quantization),
       units_(integer_units(spec.tree.bounds, spec.quantization)),
       first_steps_(first_steps(units_, segments(), group_of(spec.quantization))) {
@@ -56,15 +82,14 @@ std::size_t IntegerMatrix::bytes() const {
 
 void IntegerMatrix::set_rows(std::int64_t first_row, ConstTensorView rows) {
   require_rows_fit(*this, first_row, rows);
-  std::vector<float> values(static_cast<std::size_t>(k()));
-  IntegerRow integers(k(), units_.size());
-  for (std::int64_t r = 0; r < rows.rows; ++r) {
-    for (std::int64_t i = 0; i < k(); ++i) {
-      values[static_cast<std::size_t>(i)] = read_element(rows, r * k() + i);
+  over_rows(rows.rows, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<float> room(static_cast<std::size_t>(k()));
+    IntegerRow integers(k(), units_.size());
+    for (std::int64_t r = begin; r < end; ++r) {
+      quantize_row(row_values(rows, r, room), units_, quantization_, integers);
+      set_integer_rows(first_row + r, integers.view());
     }
-    quantize_row(values.data(), units_, quantization_, integers);
-    set_integer_rows(first_row + r, integers.view());
-  }
+  });
 }
 
 void IntegerMatrix::set_integer_rows(std::int64_t first_row, const IntegerRows& rows) {
@@ -88,15 +113,15 @@ void IntegerMatrix::set_integer_rows(std::int64_t first_row, const IntegerRows& 
 void IntegerMatrix::set_unit(std::int64_t row, std::size_t unit, const std::int8_t* integers) {
   const std::int32_t count = units_[unit].end - units_[unit].begin;
   const int group = group_of(quantization_);
-  const std::uint32_t mask = int4() ? 0xFU : 0xFFU;
   std::uint32_t* out = column(row) + first_steps_[unit] * kPanelColumns;
-  for (std::int32_t i = 0; i < count; i += group, out += kPanelColumns) {
-    std::uint32_t dword = int4() ? 0 : kInt8Offsets;
-    for (std::int32_t j = 0; j < std::min(group, count - i); ++j) {
-      dword ^= (static_cast<std::uint32_t>(integers[i + j]) & mask) << shift_of(quantization_, j);
-    }
-    *out = dword;
+  std::int32_t i = 0;
+  for (; i + group <= count; i += group, out += kPanelColumns) {
+    *out = int4() ? packed_int4(integers + i) : packed_int8(integers + i);
   }
+  if (i == count) return;
+  std::int8_t last[8] = {};
+  std::copy_n(integers + i, count - i, last);
+  *out = int4() ? packed_int4(last) : packed_int8(last);
 }
 
 void IntegerMatrix::copy_row(float* out, std::int64_t i) const {

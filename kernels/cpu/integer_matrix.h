@@ -14,7 +14,7 @@ namespace headrace {
 
 class IntegerMatrix final : public PackedMatrix {
  public:
-  explicit IntegerMatrix(const MatrixSpec& spec);
+  IntegerMatrix(const MatrixSpec& spec, ThreadPool& pool);
 
   Quantization quantization() const override { return quantization_; }
   std::size_t bytes() const override;

@@ -157,6 +157,8 @@ struct KernelTable {
   std::string_view isa;
   int tile_rows = 0;        // rows of a full register tile, of attention too
   ProductKernels products;  // with weights of the compute type
+  ProductKernels int8_weights;
+  ProductKernels int4_weights;
   void (*norm)(const NormArgs&) = nullptr;
   /// Elements [begin, end) of x, in the compute type.
   void (*convert)(const float* x, std::byte* out, std::int64_t begin, std::int64_t end) = nullptr;
@@ -172,8 +174,8 @@ struct KernelTable {
   RowStatistics (*row_statistics)(const float* row, std::int64_t cols) = nullptr;
 };
 
-/// What integers need of their own: products with quantised weights, and the cache of int8 keys and
-/// values. Inputs and outputs are in the compute type.
+/// What integers need of their own: products with quantised weights that quantise their inputs,
+/// and the cache of int8 keys and values. Inputs and outputs are in the compute type.
 struct Int8Kernels {
   ProductKernels products;
   ProductKernels int4_products;

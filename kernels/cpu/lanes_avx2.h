@@ -33,6 +33,16 @@ struct Avx2Lanes {
     return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)),
             _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_unpackhi_epi64(bytes, bytes)))};
   }
+  /// Of each dword the bits from Shift on, as far as Mask has them, as an integer.
+  template <int Shift, std::uint32_t Mask>
+  static V load_bits(const std::uint32_t* p) {
+    const auto bits8 = [](const std::uint32_t* from) {
+      const __m256i all = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+      const __m256i bits = _mm256_srli_epi32(all, Shift);
+      return _mm256_cvtepi32_ps(_mm256_and_si256(bits, _mm256_set1_epi32(static_cast<int>(Mask))));
+    };
+    return {bits8(p), bits8(p + 8)};
+  }
   static void store(float* p, V v) {
     _mm256_storeu_ps(p, v.low);
     _mm256_storeu_ps(p + 8, v.high);
@@ -95,6 +105,16 @@ struct Avx2Lanes {
 
   /// float_to_bf16 in the high half of each lane, zeros below.
   static V round_bf16(V v) { return {round8(v.low), round8(v.high)}; }
+  /// Dwords of two bfloat16, from the high halves of both.
+  static void store_pair(std::uint32_t* p, V even, V odd) {
+    const auto pair8 = [](std::uint32_t* to, __m256 low, __m256 high) {
+      const __m256i shifted = _mm256_srli_epi32(_mm256_castps_si256(low), 16);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                          _mm256_blend_epi16(shifted, _mm256_castps_si256(high), 0xAA));
+    };
+    pair8(p, even.low, odd.low);
+    pair8(p + 8, even.high, odd.high);
+  }
   /// Stores the high halves of n lanes.
   static void store_high_halves(std::uint16_t* p, V v, int n) {
     const __m256i low = _mm256_srli_epi32(_mm256_castps_si256(v.low), 16);

@@ -29,6 +29,12 @@ struct Avx512Lanes {
     return _mm512_cvtepi32_ps(
         _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
   }
+  /// Of each dword the bits from Shift on, as far as Mask has them, as an integer.
+  template <int Shift, std::uint32_t Mask>
+  static V load_bits(const std::uint32_t* p) {
+    const __m512i bits = _mm512_srli_epi32(_mm512_loadu_si512(p), Shift);
+    return _mm512_cvtepi32_ps(_mm512_and_si512(bits, _mm512_set1_epi32(static_cast<int>(Mask))));
+  }
   static void store(float* p, V v) { _mm512_storeu_ps(p, v); }
   static void store_first(float* p, V v, int n) { _mm512_mask_storeu_ps(p, first(n), v); }
 
@@ -91,6 +97,12 @@ struct Avx512Lanes {
     const __mmask16 nan = _mm512_cmp_ps_mask(flushed, flushed, _CMP_UNORD_Q);
     const __m512i chosen = _mm512_mask_mov_epi32(rounded, nan, bits);
     return _mm512_castsi512_ps(_mm512_and_si512(chosen, _mm512_set1_epi32(-65536)));
+  }
+  /// Dwords of two bfloat16, from the high halves of both.
+  static void store_pair(std::uint32_t* p, V even, V odd) {
+    const __m512i low = _mm512_srli_epi32(_mm512_castps_si512(even), 16);
+    const __m512i high = _mm512_and_si512(_mm512_castps_si512(odd), _mm512_set1_epi32(-65536));
+    _mm512_storeu_si512(p, _mm512_or_si512(high, low));
   }
   /// Stores the high halves of n lanes.
   static void store_high_halves(std::uint16_t* p, V v, int n) {

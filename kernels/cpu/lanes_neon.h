@@ -45,6 +45,16 @@ struct NeonLanes {
     return {{vcvtq_f32_u32(vmovl_u16(vget_low_u16(low))), vcvtq_f32_u32(vmovl_high_u16(low)),
              vcvtq_f32_u32(vmovl_u16(vget_low_u16(high))), vcvtq_f32_u32(vmovl_high_u16(high))}};
   }
+  /// Of each dword the bits from Shift on, as far as Mask has them, as an integer.
+  template <int Shift, std::uint32_t Mask>
+  static V load_bits(const std::uint32_t* p) {
+    V v;
+    for (int i = 0; i < 4; ++i) {
+      const uint32x4_t bits = vshlq_u32(vld1q_u32(p + 4 * i), vdupq_n_s32(-Shift));
+      v.part[i] = vcvtq_f32_u32(vandq_u32(bits, vdupq_n_u32(Mask)));
+    }
+    return v;
+  }
   static void store(float* p, V v) {
     for (int i = 0; i < 4; ++i) vst1q_f32(p + 4 * i, v.part[i]);
   }
@@ -145,6 +155,14 @@ struct NeonLanes {
   /// float_to_bf16 in the high half of each lane, zeros below.
   static V round_bf16(V v) {
     return each(v, [](float32x4_t x) { return round4(x); });
+  }
+  /// Dwords of two bfloat16, from the high halves of both.
+  static void store_pair(std::uint32_t* p, V even, V odd) {
+    for (int i = 0; i < 4; ++i) {
+      const uint32x4_t low = vshrq_n_u32(vreinterpretq_u32_f32(even.part[i]), 16);
+      const uint32x4_t high = vreinterpretq_u32_f32(odd.part[i]);
+      vst1q_u32(p + 4 * i, vsliq_n_u32(low, vshrq_n_u32(high, 16), 16));
+    }
   }
   /// Stores the high halves of n lanes.
   static void store_high_halves(std::uint16_t* p, V v, int n) {

@@ -37,6 +37,13 @@ struct PortableLanes {
     for (int i = 0; i < 16; ++i) v.lane[i] = static_cast<float>(p[i]);
     return v;
   }
+  /// Of each dword the bits from Shift on, as far as Mask has them, as an integer.
+  template <int Shift, std::uint32_t Mask>
+  static V load_bits(const std::uint32_t* p) {
+    V v{};
+    for (int i = 0; i < 16; ++i) v.lane[i] = static_cast<float>(p[i] >> Shift & Mask);
+    return v;
+  }
   static void store(float* p, V v) { store_first(p, v, 16); }
   static void store_first(float* p, V v, int n) {
     for (int i = 0; i < n; ++i) p[i] = v.lane[i];
@@ -117,6 +124,13 @@ struct PortableLanes {
   /// float_to_bf16 in the high half of each lane, zeros below.
   static V round_bf16(V v) {
     return map(v, [](float x) { return round_to_bf16(x); });
+  }
+  /// Dwords of two bfloat16, from the high halves of both.
+  static void store_pair(std::uint32_t* p, V even, V odd) {
+    for (int i = 0; i < 16; ++i) {
+      p[i] = std::bit_cast<std::uint32_t>(even.lane[i]) >> 16 |
+             (std::bit_cast<std::uint32_t>(odd.lane[i]) & 0xFFFF0000U);
+    }
   }
   /// Stores the high halves of n lanes.
   static void store_high_halves(std::uint16_t* p, V v, int n) {

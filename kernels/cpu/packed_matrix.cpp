@@ -36,10 +36,12 @@ std::vector<Segment> make_segments(const ReductionTree& tree, int group, int sli
 
 }  // namespace
 
-PackedMatrix::PackedMatrix(const MatrixSpec& spec, int group, int slice_multiple)
-    : n_(spec.n),
+PackedMatrix::PackedMatrix(const MatrixSpec& spec, int group, int slice_multiple, ThreadPool& pool)
+    : pool_(&pool),
+      n_(spec.n),
       k_(spec.k),
       num_values_(spec.tree.num_values()),
+      inputs_(spec.inputs),
       segments_(make_segments(spec.tree, group, slice_multiple)),
       steps_(segments_.back().end),
       panels_(static_cast<std::size_t>(num_panels() * steps_ * kPanelColumns) *
@@ -52,27 +54,32 @@ std::uint32_t* PackedMatrix::column(std::int64_t i) const {
 
 // In bfloat16 only the last bound of a tree may be odd: the steps of slices follow each other
 // without a gap, and element i is in dword i / group.
-ComputeMatrix::ComputeMatrix(const MatrixSpec& spec, DType compute_dtype)
+ComputeMatrix::ComputeMatrix(const MatrixSpec& spec, DType compute_dtype, ThreadPool& pool)
     : PackedMatrix(spec, elements_per_dword(Quantization::kNone, compute_dtype),
-                   elements_per_dword(Quantization::kNone, compute_dtype)),
+                   elements_per_dword(Quantization::kNone, compute_dtype), pool),
       group_(elements_per_dword(Quantization::kNone, compute_dtype)) {}
 
 void ComputeMatrix::set_rows(std::int64_t first_row, ConstTensorView rows) {
   require_rows_fit(*this, first_row, rows);
-  for (std::int64_t r = 0; r < rows.rows; ++r) {
-    std::uint32_t* out = column(first_row + r);
-    const std::int64_t row = r * k();
-    if (group_ == 1) {
-      for (std::int64_t i = 0; i < k(); ++i) {
-        out[i * kPanelColumns] = std::bit_cast<std::uint32_t>(read_element(rows, row + i));
-      }
-      continue;
+  over_rows(rows.rows, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) set_row(first_row + r, rows, r * k());
+  });
+}
+
+void ComputeMatrix::set_row(std::int64_t row, const ConstTensorView& rows,
+                            std::int64_t first_element) {
+  std::uint32_t* out = column(row);
+  if (group_ == 1) {
+    for (std::int64_t i = 0; i < k(); ++i) {
+      out[i * kPanelColumns] = std::bit_cast<std::uint32_t>(read_element(rows, first_element + i));
     }
-    for (std::int64_t i = 0; i < k(); i += 2) {
-      const std::uint32_t even = float_to_bf16(read_element(rows, row + i));
-      const std::uint32_t odd = i + 1 < k() ? float_to_bf16(read_element(rows, row + i + 1)) : 0;
-      out[i / 2 * kPanelColumns] = odd << 16 | even;
-    }
+    return;
+  }
+  for (std::int64_t i = 0; i < k(); i += 2) {
+    const std::uint32_t even = float_to_bf16(read_element(rows, first_element + i));
+    const std::uint32_t odd =
+        i + 1 < k() ? float_to_bf16(read_element(rows, first_element + i + 1)) : 0;
+    out[i / 2 * kPanelColumns] = odd << 16 | even;
   }
 }
 

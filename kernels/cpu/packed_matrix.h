@@ -3,12 +3,14 @@
 // serve every instruction set. What is missing to whole panels and steps is zero.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "kernels/buffer.h"
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/ops.h"
+#include "kernels/thread_pool.h"
 
 namespace headrace {
 
@@ -20,6 +22,7 @@ class PackedMatrix : public Matrix {
   std::size_t bytes() const override { return panels_.bytes(); }
 
   virtual Quantization quantization() const = 0;
+  QuantizedInputs inputs() const { return inputs_; }
 
   /// Writes row i, exact, as float32 [k].
   virtual void copy_row(float* out, std::int64_t i) const = 0;
@@ -40,16 +43,31 @@ class PackedMatrix : public Matrix {
   virtual void describe_columns(GemmArgs& args) const = 0;
 
  protected:
-  /// Slices take whole multiples of `slice_multiple` elements, `group` of them a dword.
-  PackedMatrix(const MatrixSpec& spec, int group, int slice_multiple);
+  /// Slices take whole multiples of `slice_multiple` elements, `group` of them a dword. The pool
+  /// must outlive the matrix.
+  PackedMatrix(const MatrixSpec& spec, int group, int slice_multiple, ThreadPool& pool);
+
+  /// store(begin, end) on the pool's threads, over ranges of that many rows.
+  template <class Store>
+  void over_rows(std::int64_t num_rows, const Store& store) const {
+    const std::int64_t tasks = (num_rows + kRowsPerTask - 1) / kRowsPerTask;
+    pool_->parallel_for(static_cast<int>(tasks), [&](int task) {
+      store(task * kRowsPerTask, std::min(num_rows, (task + 1) * kRowsPerTask));
+    });
+  }
 
   /// The first step of row i; the others are kPanelColumns dwords apart.
   std::uint32_t* column(std::int64_t i) const;
 
  private:
+  // Some 10 to 100 us of work; whole panels, where rows begin with one.
+  static constexpr std::int64_t kRowsPerTask = 2 * kPanelColumns;
+
+  ThreadPool* pool_;
   std::int64_t n_;
   std::int64_t k_;
   int num_values_;
+  QuantizedInputs inputs_;
   std::vector<Segment> segments_;
   std::int64_t steps_;
   Buffer panels_;
@@ -58,7 +76,7 @@ class PackedMatrix : public Matrix {
 /// Weights in the compute type: one float32 a dword, or two bfloat16.
 class ComputeMatrix final : public PackedMatrix {
  public:
-  ComputeMatrix(const MatrixSpec& spec, DType compute_dtype);
+  ComputeMatrix(const MatrixSpec& spec, DType compute_dtype, ThreadPool& pool);
 
   Quantization quantization() const override { return Quantization::kNone; }
   void set_rows(std::int64_t first_row, ConstTensorView rows) override;
@@ -66,6 +84,8 @@ class ComputeMatrix final : public PackedMatrix {
   void describe_columns(GemmArgs& /*args*/) const override {}
 
  private:
+  void set_row(std::int64_t row, const ConstTensorView& rows, std::int64_t first_element);
+
   int group_;
 };
 

@@ -6,6 +6,7 @@
 #include "kernels/cpu/simd_gemm.h"
 #include "kernels/cpu/simd_norm.h"
 #include "kernels/cpu/simd_rows.h"
+#include "kernels/cpu/simd_weight_only.h"
 
 namespace headrace {
 namespace {
@@ -19,6 +20,8 @@ constexpr KernelTable make_kernel_table(std::string_view isa) {
                    .dwords_per_step = F::kDwordsPerStep,
                    .pack = pack<F>,
                    .gemm = float_gemm<F>},
+      .int8_weights = make_weight_only_kernels<F, Quantization::kInt8>(),
+      .int4_weights = make_weight_only_kernels<F, Quantization::kInt4>(),
       .norm = norm<F>,
       .convert = convert<F>,
       .activate = activate<F>,

@@ -95,4 +95,26 @@ std::vector<float> quantized_inner_product(const QuantizedRow& inputs, const Qua
   return stack;
 }
 
+std::vector<float> weight_only_inner_product(const float* inputs, const QuantizedRow& weights,
+                                             const ReductionTree& tree, const WeightOnly& types) {
+  std::vector<float> stack;
+  const float* scale = weights.scales;
+  const auto chain_over = [&](std::int32_t begin, std::int32_t end) {
+    return chain(0.0F, inputs + begin, weights.values + begin, end - begin, types.dtype);
+  };
+  for (std::size_t s = 0; s < tree.merges.size(); ++s) {
+    const IntegerUnit slice{tree.bounds[s], tree.bounds[s + 1]};
+    float value = 0.0F;
+    if (types.quantization == Quantization::kInt4) {
+      for_each_group(slice, kInt4Group, [&](std::int32_t begin, std::int32_t end) {
+        value = std::fma(chain_over(begin, end), *scale++, value);
+      });
+    } else {
+      value = chain_over(slice.begin, slice.end) * *scale++;
+    }
+    push_and_merge(stack, value, tree.merges[s]);
+  }
+  return stack;
+}
+
 }  // namespace headrace

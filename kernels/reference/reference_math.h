@@ -78,6 +78,14 @@ struct QuantizedRow {
 std::vector<float> quantized_inner_product(const QuantizedRow& inputs, const QuantizedRow& weights,
                                            const ReductionTree& tree, Quantization quantization);
 
+/// inner_product() of inputs that stay as they are and a quantised row.
+struct WeightOnly {
+  Quantization quantization = Quantization::kInt8;  // of the weights
+  DType dtype = DType::kFloat32;                    // of the inputs
+};
+std::vector<float> weight_only_inner_product(const float* inputs, const QuantizedRow& weights,
+                                             const ReductionTree& tree, const WeightOnly& types);
+
 /// Pushes a value, then `merges` times adds the last two (earlier + later).
 void push_and_merge(std::vector<float>& stack, float value, std::int32_t merges);
 

@@ -25,6 +25,7 @@ class ReferenceMatrix final : public Matrix {
   bool quantized() const { return spec_.quantization != Quantization::kNone; }
   const float* row(std::int64_t i) const { return weights_.data() + i * k(); }
   Quantization quantization() const { return spec_.quantization; }
+  bool quantizes_inputs() const { return quantized() && spec_.inputs == QuantizedInputs::kInt8; }
   /// Of row i, one a unit; only of a quantised matrix.
   const float* scales(std::int64_t i) const { return scales_[static_cast<std::size_t>(i)].data(); }
 

@@ -311,18 +311,27 @@ class ReferenceOps final : public Ops {
     std::vector<float> scales;
     for (std::int64_t r = 0; r < out.rows; ++r) {
       std::vector<float> row = read_row(x, r);
-      if (weights.quantized()) scales = quantize_inputs(row.data(), tree);
+      if (weights.quantizes_inputs()) scales = quantize_inputs(row.data(), tree);
       for (std::int64_t c = 0; c < out.cols; ++c) {
-        const std::vector<float> values =
-            weights.quantized() ? quantized_inner_product({row.data(), scales.data()},
-                                                          {weights.row(c), weights.scales(c)}, tree,
-                                                          weights.quantization())
-                                : inner_product(row.data(), weights.row(c), tree, dtype_);
+        const std::vector<float> values = product_of({row.data(), scales.data()}, weights, c);
         for (int i = 0; i < w.num_values(); ++i) {
           finish(out.f32()[r * out.cols + c], values[static_cast<std::size_t>(i)], c, i);
         }
       }
     }
+  }
+
+  std::vector<float> product_of(const QuantizedRow& inputs, const ReferenceMatrix& weights,
+                                std::int64_t c) const {
+    if (!weights.quantized()) {
+      return inner_product(inputs.values, weights.row(c), weights.tree(), dtype_);
+    }
+    const QuantizedRow row{weights.row(c), weights.scales(c)};
+    if (weights.quantizes_inputs()) {
+      return quantized_inner_product(inputs, row, weights.tree(), weights.quantization());
+    }
+    return weight_only_inner_product(inputs.values, row, weights.tree(),
+                                     {weights.quantization(), dtype_});
   }
 
   DType dtype_;

@@ -14,6 +14,8 @@ class QuantizedMatmul : public OpsTest {};
 INSTANTIATE_TEST_SUITE_P(Backends, Matmul, ::testing::ValuesIn(all_backends()), backend_name);
 INSTANTIATE_TEST_SUITE_P(Int8, Matmul, ::testing::ValuesIn(int8_backends()), backend_name);
 INSTANTIATE_TEST_SUITE_P(Int4, Matmul, ::testing::ValuesIn(int4_backends()), backend_name);
+INSTANTIATE_TEST_SUITE_P(WeightOnly, Matmul, ::testing::ValuesIn(weight_only_backends()),
+                         backend_name);
 INSTANTIATE_TEST_SUITE_P(Int8, QuantizedMatmul, ::testing::ValuesIn(int8_backends()), backend_name);
 INSTANTIATE_TEST_SUITE_P(Int4, QuantizedMatmul, ::testing::ValuesIn(int4_backends()), backend_name);
 
@@ -42,11 +44,12 @@ struct Product {
   bool bias = false;
   bool add = false;
   Quantization weights = Quantization::kNone;
+  QuantizedInputs inputs = QuantizedInputs::kInt8;
 };
 
 Tensor multiply(Ops& ops, const Product& p, const Tensor& x, const Tensor& w, Tensor bias) {
-  auto matrix =
-      ops.make_matrix({p.n, p.k, bisect_tree(static_cast<std::int32_t>(p.k), p.slices), p.weights});
+  auto matrix = ops.make_matrix(
+      {p.n, p.k, bisect_tree(static_cast<std::int32_t>(p.k), p.slices), p.weights, p.inputs});
   matrix->set_rows(0, w.view());
   Tensor out = random_tensor(p.m, p.n, DType::kFloat32, 9);
   const float* bias_values = p.bias ? bias.f32() : nullptr;
@@ -72,6 +75,7 @@ TEST_P(Matmul, HasTheBitsOfTheReferenceForEverySize) {
   };
   for (Product p : products) {
     p.weights = weights();
+    p.inputs = inputs();
     SCOPED_TRACE(::testing::Message() << p.m << " x " << p.n << " x " << p.k << ", " << p.slices);
     const Tensor x = random_tensor(p.m, p.k, dtype(), 1);
     const Tensor w = random_tensor(p.n, p.k, dtype(), 2);
@@ -108,17 +112,17 @@ TEST_P(Matmul, PartsOfTwoRanksAddUpToTheBitsOfTheWhole) {
   for (const std::int64_t m : {1, 5, 33, 250}) {
     const Tensor x = random_tensor(m, whole.k(), dtype(), 53);
     Tensor expected = random_tensor(m, n, DType::kFloat32, 54);
-    auto matrix = reference_->make_matrix({n, whole.k(), whole, weights()});
+    auto matrix = reference_->make_matrix({n, whole.k(), whole, weights(), inputs()});
     matrix->set_rows(0, w.view());
     reference_->matmul_add(expected.view(), x.view(), *matrix, bias.f32());
 
     for (Ops* ops : {reference_.get(), fast_.get()}) {
       Tensor first(m, n);
       Tensor second(2 * m, n);
-      auto part = ops->make_matrix({n, cut, trees[0], weights()});
+      auto part = ops->make_matrix({n, cut, trees[0], weights(), inputs()});
       part->set_rows(0, columns(w, 0, cut).view());
       ops->matmul_partial(first.view(), columns(x, 0, cut).view(), *part);
-      part = ops->make_matrix({n, whole.k() - cut, trees[1], weights()});
+      part = ops->make_matrix({n, whole.k() - cut, trees[1], weights(), inputs()});
       part->set_rows(0, columns(w, cut, whole.k()).view());
       EXPECT_EQ(part->num_values(), 2);
       const Tensor right = columns(x, cut, whole.k());
@@ -140,7 +144,8 @@ TEST_P(Matmul, EveryRowCountGivesARowTheSameBits) {
   const int most = slow() ? 17 : 61;
   const std::int64_t n = 83;
   const std::int64_t k = 154;
-  auto matrix = fast_->make_matrix({n, k, bisect_tree(static_cast<std::int32_t>(k), 3), weights()});
+  auto matrix =
+      fast_->make_matrix({n, k, bisect_tree(static_cast<std::int32_t>(k), 3), weights(), inputs()});
   matrix->set_rows(0, random_tensor(n, k, dtype(), 5).view());
   const Tensor x = random_tensor(most, k, dtype(), 6);
   Tensor all(most, n);
@@ -186,7 +191,7 @@ TEST_P(Matmul, RowsMayBeStoredInPiecesAndFromOtherTypes) {
   Ops* backends[2] = {reference_.get(), fast_.get()};
   for (int b = 0; b < 2; ++b) {
     auto matrix = backends[b]->make_matrix(
-        {n, k, ReductionTree::single(static_cast<std::int32_t>(k)), weights()});
+        {n, k, ReductionTree::single(static_cast<std::int32_t>(k)), weights(), inputs()});
     const std::byte* data = w.view().data;
     matrix->set_rows(20, {data + 20 * k * 4, n - 20, k, DType::kFloat32});
     matrix->set_rows(0, {data, 19, k, DType::kFloat32});
@@ -209,8 +214,8 @@ TEST_P(Matmul, EmbedReturnsTheRowsThatWereStored) {
   const std::int64_t n = 50;
   const std::int64_t k = 35;
   const Tensor w = random_tensor(n, k, dtype(), 31);
-  auto table =
-      fast_->make_matrix({n, k, ReductionTree::single(static_cast<std::int32_t>(k)), weights()});
+  auto table = fast_->make_matrix(
+      {n, k, ReductionTree::single(static_cast<std::int32_t>(k)), weights(), inputs()});
   table->set_rows(0, w.view());
   const std::vector<std::int32_t> ids = {49, 0, 7, 7, 16};
   Tensor out(std::ssize(ids), k);
@@ -229,7 +234,7 @@ TEST_P(Matmul, EmbedReturnsTheRowsThatWereStored) {
     }
   }
   auto plain = reference_->make_matrix(
-      {n, k, ReductionTree::single(static_cast<std::int32_t>(k)), weights()});
+      {n, k, ReductionTree::single(static_cast<std::int32_t>(k)), weights(), inputs()});
   plain->set_rows(0, w.view());
   Tensor expected(std::ssize(ids), k);
   reference_->embed(expected.view(), *plain, ids);

@@ -95,6 +95,7 @@ struct Backend {
   int threads = 1;
   Quantization weights = Quantization::kNone;  // of matrices, in tests of products
   KvType kv_type = KvType::kCompute;           // in tests of attention
+  QuantizedInputs inputs = QuantizedInputs::kInt8;
 };
 
 /// What GoogleTest prints for a failing case.
@@ -129,6 +130,19 @@ inline std::vector<Backend> int4_backends() {
   return backends;
 }
 
+/// Quantised weights, inputs as they are.
+inline std::vector<Backend> weight_only_backends() {
+  std::vector<Backend> backends;
+  for (Backend backend : all_backends()) {
+    backend.inputs = QuantizedInputs::kCompute;
+    for (const Quantization weights : {Quantization::kInt8, Quantization::kInt4}) {
+      backend.weights = weights;
+      backends.push_back(backend);
+    }
+  }
+  return backends;
+}
+
 inline std::string backend_name(const ::testing::TestParamInfo<Backend>& info) {
   return info.param.isa + "_" + std::string(dtype_name(info.param.dtype)) + "_" +
          std::to_string(info.param.threads) + "threads" +
@@ -142,6 +156,7 @@ class OpsTest : public ::testing::TestWithParam<Backend> {
  protected:
   DType dtype() const { return GetParam().dtype; }
   Quantization weights() const { return GetParam().weights; }
+  QuantizedInputs inputs() const { return GetParam().inputs; }
   AttentionShape with_kv_type(AttentionShape shape) const {
     shape.kv_type = GetParam().kv_type;
     return shape;
