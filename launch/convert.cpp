@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <iostream>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -38,6 +39,7 @@ struct Options {
   std::string calibration;
   int calibration_tokens = 8192;
   std::optional<double> max_layer_error;
+  std::optional<int> stochastic_rounding;
   std::optional<int> threads;
   bool overwrite = false;
 };
@@ -58,6 +60,11 @@ void add_quantizing(OptionSet& options, Options& o) {
                .help = "a matrix whose products are off by more (squared differences in parts of "
                        "their squares) keeps a wider type: int8, or its values"},
               o.max_layer_error, {0.0, 1.0});
+  options.add({.name = "stochastic-rounding",
+               .value = "SEED",
+               .help = "up or down by chance, so that errors have no direction; otherwise to the "
+                       "nearest"},
+              o.stochastic_rounding, {0, std::numeric_limits<int>::max()});
   options.add({.name = "threads", .value = "N", .help = "that quantise; otherwise one a core"},
               o.threads, {1, 1024});
 }
@@ -65,7 +72,11 @@ void add_quantizing(OptionSet& options, Options& o) {
 void check_quantizing(const OptionSet& options, const Options& o) {
   options.require_with("max-layer-error", "calibration");
   options.require_with("calibration-tokens", "calibration");
-  for (const char* name : {"calibration", "threads"}) {
+  if (o.stochastic_rounding && options.given("calibration")) {
+    throw options.rejected("stochastic-rounding",
+                           "only without --calibration, which makes one error good by the next");
+  }
+  for (const char* name : {"calibration", "stochastic-rounding", "threads"}) {
     if (o.quantize == "none" && options.given(name)) {
       throw options.rejected(name, "only with --quantize int8 or int4");
     }
@@ -146,7 +157,11 @@ std::unique_ptr<MatrixQuantizer> make_quantizer(const Options& o, Checkpoint& mo
   if (o.quantize == "none") return nullptr;
   require_plain(model);
   const Quantization wanted = o.quantize == "int8" ? Quantization::kInt8 : Quantization::kInt4;
-  if (o.calibration.empty()) return make_rounding_quantizer(model, pool, wanted);
+  if (o.calibration.empty()) {
+    std::optional<std::uint64_t> seed;
+    if (o.stochastic_rounding) seed = static_cast<std::uint64_t>(*o.stochastic_rounding);
+    return make_rounding_quantizer(model, pool, {.wanted = wanted, .stochastic_seed = seed});
+  }
   const fs::path output(o.output);
   return make_calibrated_quantizer(
       model, pool,

@@ -3,6 +3,8 @@
 #include <memory>
 
 #include "model/checkpoint/checkpoint.h"
+#include "model/checkpoint/convert_checkpoint.h"
+#include "model/quantizer/rounding_quantizer.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/model/checkpoint/model_files.h"
 
@@ -88,6 +90,31 @@ FuzzTarget gguf_target() {
   FuzzTarget target = damaged_file(directory, path, path);
   target.material.range = std::filesystem::file_size(path) - data;
   target.material.words = {"llama.", "general.alignment", "blk.0.", ".weight"};
+  return target;
+}
+
+// Values and integers, both versions of the format. The library's metadata has checksums; what
+// stands behind them damages tensors and files, where it damages anything.
+FuzzTarget hdf5_target() {
+  const auto directory = std::make_shared<const TempDirectory>();
+  write_hugging_face(directory->path(), kSmallest);
+  const auto source = Checkpoint::open(directory->path());
+  const auto path = directory->path() / "tiny.h5";
+  const auto write = [&](MatrixQuantizer* quantizer) {
+    std::filesystem::remove(path);
+    convert_to_hdf5(*source, path,
+                    {.dtype = {}, .quantizer = quantizer, .source = "tiny", .program = "test"}, {});
+    return read_file(path);
+  };
+  const std::string plain = write(nullptr);
+  const auto pool = make_thread_pool(1);
+  FuzzTarget target = damaged_file(directory, path, path);
+  target.material.sound = {plain};
+  for (const Quantization type : {Quantization::kInt8, Quantization::kInt4}) {
+    target.material.sound.push_back(write(
+        make_rounding_quantizer(*source, *pool, {.wanted = type, .stochastic_seed = {}}).get()));
+  }
+  target.material.words = {"slice_bounds", "quantization", "int4", "checksum", "tensors", "OHDR"};
   return target;
 }
 

@@ -24,7 +24,6 @@ constexpr TinyLlama kTiny{.num_layers = 1, .intermediate_size = 64};
 class Hdf5Damage : public ::testing::Test {
  protected:
   Hdf5Damage() : path_(directory_.path() / "tiny.h5") {
-    write_hugging_face(directory_.path(), kTiny);
     convert_to_hdf5(*Checkpoint::open(directory_.path()), path_,
                     {.dtype = {}, .source = "tiny", .program = "test"}, {});
     bytes_ = read_file(path_);
@@ -68,7 +67,7 @@ class Hdf5Damage : public ::testing::Test {
     });
   }
 
-  TempDirectory directory_;
+  ModelDirectory directory_{kTiny};
   fs::path path_;
   std::string bytes_;
 };

@@ -89,8 +89,7 @@ TEST(Hdf5, RoundTripGivesTheSameBits) {
 }
 
 TEST(Hdf5, EveryBlockIsTheModels) {
-  const TempDirectory directory;
-  write_hugging_face(directory.path(), kTiny, "BF16");
+  const ModelDirectory directory(kTiny);
   const fs::path path = directory.path() / "tiny.h5";
   convert(directory.path(), path);
   const auto checkpoint = Checkpoint::open(path);
@@ -115,8 +114,7 @@ TEST(Hdf5, EveryBlockIsTheModels) {
 }
 
 TEST(Hdf5, PartsOfSummedMatricesAreOnePiece) {
-  const TempDirectory directory;
-  write_hugging_face(directory.path(), kTiny, "BF16");
+  const ModelDirectory directory(kTiny);
   const fs::path path = directory.path() / "tiny.h5";
   convert(directory.path(), path);
   const std::string file = read_file(path);
@@ -253,8 +251,7 @@ TEST(Hdf5, TokenizerAndTemplatesAreReadFromTheCheckpoint) {
 }
 
 TEST(Hdf5, SameModelGivesTheSameFile) {
-  const TempDirectory directory;
-  write_hugging_face(directory.path(), kTiny);
+  const ModelDirectory directory(kTiny);
   convert(directory.path(), directory.path() / "one.h5");
   convert(directory.path(), directory.path() / "two.h5");
   EXPECT_EQ(read_file(directory.path() / "one.h5"), read_file(directory.path() / "two.h5"));
@@ -292,8 +289,7 @@ class DyingCheckpoint : public ForwardingCheckpoint {
 };
 
 TEST(Hdf5, KilledConversionLeavesNothingThatLoads) {
-  const TempDirectory directory;
-  write_hugging_face(directory.path(), kTiny);
+  const ModelDirectory directory(kTiny);
   const fs::path path = directory.path() / "tiny.h5";
   int killed = 0;
   for (int reads = 0;; reads += 3) {
@@ -350,8 +346,7 @@ TEST(Hdf5, KilledConversionToADirectoryLeavesNothingThatLoads) {
 }
 
 TEST(Hdf5, TwoProgramsDoNotWriteTheSameFile) {
-  const TempDirectory directory;
-  write_hugging_face(directory.path(), kTiny);
+  const ModelDirectory directory(kTiny);
   const PartialFile other(directory.path() / "tiny.h5");
   try {
     convert(directory.path(), directory.path() / "tiny.h5");

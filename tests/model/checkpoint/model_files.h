@@ -335,6 +335,12 @@ inline void write_hugging_face(const std::filesystem::path& directory, const Tin
   write_file(directory / "model.safetensors", safetensors_bytes(tiny_tensors(model, type)));
 }
 
+/// A directory with such a model in bfloat16.
+class ModelDirectory : public TempDirectory {
+ public:
+  explicit ModelDirectory(const TinyLlama& model) { write_hugging_face(path(), model); }
+};
+
 /// The name that llama.cpp's converter gives a tensor.
 inline std::string gguf_name(std::string name) {
   static const std::vector<std::pair<std::string, std::string>> kParts{

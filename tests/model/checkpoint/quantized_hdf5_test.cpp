@@ -32,7 +32,8 @@ constexpr TinyLlama kTiny{.num_layers = 2,
 void quantize(const fs::path& model, const fs::path& path, Quantization type, int threads = 1) {
   const auto checkpoint = Checkpoint::open(model);
   const auto pool = make_thread_pool(threads);
-  const auto quantizer = make_rounding_quantizer(*checkpoint, *pool, type);
+  const auto quantizer =
+      make_rounding_quantizer(*checkpoint, *pool, {.wanted = type, .stochastic_seed = {}});
   convert_to_hdf5(*checkpoint, path,
                   {.dtype = {}, .quantizer = quantizer.get(), .source = "tiny", .program = "test"},
                   {});
@@ -41,7 +42,6 @@ void quantize(const fs::path& model, const fs::path& path, Quantization type, in
 class QuantizedHdf5 : public ::testing::TestWithParam<Quantization> {
  protected:
   QuantizedHdf5() : path_(directory_.path() / "tiny.h5") {
-    write_hugging_face(directory_.path(), kTiny);
     quantize(directory_.path(), path_, GetParam());
   }
 
@@ -60,7 +60,7 @@ class QuantizedHdf5 : public ::testing::TestWithParam<Quantization> {
     with(opened.get());
   }
 
-  TempDirectory directory_;
+  ModelDirectory directory_{kTiny};
   fs::path path_;
 };
 INSTANTIATE_TEST_SUITE_P(Types, QuantizedHdf5,

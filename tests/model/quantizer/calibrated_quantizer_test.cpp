@@ -28,8 +28,6 @@ constexpr TinyLlama kTiny{.num_layers = 2,
 
 class Calibrated : public ::testing::Test {
  protected:
-  Calibrated() { write_hugging_face(directory_.path(), kTiny); }
-
   std::vector<TokenId> tokens() const {
     std::vector<TokenId> ids;
     for (int i = 0; i < 300; ++i) ids.push_back((i * i + i / 7) % kTiny.vocab_size);
@@ -73,7 +71,7 @@ class Calibrated : public ::testing::Test {
         *checkpoint, {.begin_layer = 0, .end_layer = 2, .embedding = true, .head = true}, *ops, {});
   }
 
-  TempDirectory directory_;
+  ModelDirectory directory_{kTiny};
 };
 
 TEST_F(Calibrated, WithoutALimitEveryMatrixHasTheWantedType) {
@@ -177,7 +175,8 @@ TEST_F(Calibrated, TensorsOfOneMatrixMustHaveOneType) {
   };
   const auto checkpoint = Checkpoint::open(directory_.path());
   const auto pool = make_thread_pool(1);
-  Uneven uneven(make_rounding_quantizer(*checkpoint, *pool, Quantization::kInt8));
+  Uneven uneven(make_rounding_quantizer(*checkpoint, *pool,
+                                        {.wanted = Quantization::kInt8, .stochastic_seed = {}}));
   convert_to_hdf5(*checkpoint, directory_.path() / "uneven.h5",
                   {.dtype = {}, .quantizer = &uneven, .source = "tiny", .program = "test"}, {});
   EXPECT_THROW(load("uneven.h5"), std::invalid_argument);
