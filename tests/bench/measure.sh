@@ -7,10 +7,11 @@ fail() {
   exit "${2:-1}"
 }
 
-# read_options "NAME ..." ARGUMENT...: each `--NAME VALUE` of the arguments sets the caller's variable of that name; what
-# stands behind a -- becomes the array `more`, where the caller has one. Ends the script where there is anything else.
+# read_options "NAME ..." ARGUMENT...: each `--NAME VALUE` of the arguments sets the caller's variable of that name, a - being
+# a _ there; what stands behind a -- becomes the array `more`, where the caller has one. Ends the script where there is
+# anything else.
 read_options() {
-  local names=$1 known
+  local names=$1 known name
   shift
   known=$(printf ' --%s,' $names)
   while [ $# -gt 0 ]; do
@@ -21,7 +22,8 @@ read_options() {
     fi
     [ $# -ge 2 ] || fail "$1 needs a value" 2
     [[ "$known" == *" $1,"* ]] || fail "unknown option $1 (there are${known%,})" 2
-    printf -v "${1#--}" %s "$2"
+    name=${1#--}
+    printf -v "${name//-/_}" %s "$2"
     shift 2
   done
 }

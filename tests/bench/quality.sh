@@ -14,21 +14,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . launch/model.sh
 . tests/bench/measure.sh
 
-threads=2 model="" calibration="" max_error=0.002 headrace=build/release/launch/headrace
-text=(README.md ARCHITECTURE.md model/TOKENIZERS.md runtime/job/JOURNAL.md)
-while [ $# -gt 0 ]; do
-  [ $# -ge 2 ] || fail "$1 needs a value" 2
-  case $1 in
-  --text) text=("$2") ;;
-  --threads) threads=$2 ;;
-  --calibration) calibration=$2 ;;
-  --max-layer-error) max_error=$2 ;;
-  --model) model=$2 ;;
-  --headrace) headrace=$2 ;;
-  *) fail "unknown option $1 (there are --text, --calibration, --max-layer-error, --threads, --model, --headrace)" 2 ;;
-  esac
-  shift 2
-done
+threads=2 model="" text="" calibration="" max_layer_error=0.002 headrace=build/release/launch/headrace
+read_options "text calibration max-layer-error threads headrace model" "$@"
+pages=(README.md ARCHITECTURE.md model/TOKENIZERS.md runtime/job/JOURNAL.md)
+[ -z "$text" ] || pages=("$text")
 [ -x "$headrace" ] || fail "no program $headrace: build it (cmake --workflow, README.md), or say --headrace" 2
 [ -n "$model" ] || model=$(fetch_model)
 
@@ -36,7 +25,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # Passages of about 1,500 characters, each scored by itself. The one token that is generated does not count.
-cat "${text[@]}" | awk '
+cat "${pages[@]}" | awk '
   function flush() {
     if (length(passage) > 200) {
       printf "{\"custom_id\":\"passage-%d\",\"prompt\":\"%s\",\"max_tokens\":1,\"echo\":true,\"logprobs\":0}\n", ++n, passage
@@ -83,19 +72,23 @@ score() {
     }'
 }
 
-echo "$model, ${text[*]}"
+echo "$model, ${pages[*]}"
 score plain
 score int8-cache --kv-cache-dtype int8
 score int8-weights --quantization int8
 score int8-weights-and-cache --quantization int8 --kv-cache-dtype int8
+score int8-weights-alone --quantization int8 --quantized-inputs none
 score int4-weights --quantization int4
+score int4-weights-alone --quantization int4 --quantized-inputs none
 convert plain
 convert int8-rounded --quantize int8
+convert int8-by-chance --quantize int8 --stochastic-rounding 1
+scored=$work/int8-by-chance.h5 score int8-by-chance
 convert int8-calibrated --quantize int8 --calibration "$calibration"
 scored=$work/int8-calibrated.h5 score int8-calibrated
 convert int4-rounded --quantize int4
 convert int4-calibrated --quantize int4 --calibration "$calibration"
 scored=$work/int4-calibrated.h5 score int4-calibrated
-convert int4-limited --quantize int4 --calibration "$calibration" --max-layer-error "$max_error"
+convert int4-limited --quantize int4 --calibration "$calibration" --max-layer-error "$max_layer_error"
 scored=$work/int4-limited.h5 score int4-limited
 echo "$(wc -l <"$work/plain") tokens"

@@ -16,15 +16,16 @@ struct Named {
   FuzzTarget (*make)();
 };
 
-constexpr std::array<Named, 9> kTargets = {{{"safetensors", safetensors_target},
-                                            {"safetensors_index", safetensors_index_target},
-                                            {"gguf", gguf_target},
-                                            {"config_json", config_json_target},
-                                            {"tokenizer_json", tokenizer_json_target},
-                                            {"gguf_tokenizer", gguf_tokenizer_target},
-                                            {"sentencepiece", sentencepiece_target},
-                                            {"template", template_target},
-                                            {"request_line", request_line_target}}};
+constexpr std::array<Named, 10> kTargets = {{{"safetensors", safetensors_target},
+                                             {"safetensors_index", safetensors_index_target},
+                                             {"gguf", gguf_target},
+                                             {"hdf5", hdf5_target},
+                                             {"config_json", config_json_target},
+                                             {"tokenizer_json", tokenizer_json_target},
+                                             {"gguf_tokenizer", gguf_tokenizer_target},
+                                             {"sentencepiece", sentencepiece_target},
+                                             {"template", template_target},
+                                             {"request_line", request_line_target}}};
 
 }  // namespace
 

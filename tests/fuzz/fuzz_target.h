@@ -35,6 +35,7 @@ void check_message(std::string_view message);
 FuzzTarget safetensors_target();
 FuzzTarget safetensors_index_target();
 FuzzTarget gguf_target();
+FuzzTarget hdf5_target();
 FuzzTarget config_json_target();
 FuzzTarget tokenizer_json_target();
 FuzzTarget gguf_tokenizer_target();

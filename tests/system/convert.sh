@@ -50,6 +50,15 @@ for type in int8 int4; do
   model=$work/$type.h5 generate 2 "$work/$type-shards.jsonl" --threads 1 --tensor-parallel-size 2 || code=$?
   expect_code $code 3 "$type in two shards"
   same "$work/$type-one.jsonl" "$work/$type-shards.jsonl" "$type in two shards"
+  # Inputs that stay as they are: other answers, the same ones everywhere.
+  for ranks in 1 2; do
+    code=0
+    model=$work/$type.h5 generate $ranks "$work/$type-inputs-$ranks.jsonl" --threads 1 --quantized-inputs none \
+      --tensor-parallel-size $ranks || code=$?
+    expect_code $code 3 "$type weights alone, $ranks ranks"
+  done
+  same "$work/$type-inputs-1.jsonl" "$work/$type-inputs-2.jsonl" "$type weights alone in two shards"
+  ! cmp -s "$work/$type-one.jsonl" "$work/$type-inputs-1.jsonl" || fail "$type: inputs are quantised all the same"
 done
 
 # With a text: a table, which is in the checkpoint as well, and a limit that nothing but the values keeps.
@@ -89,7 +98,9 @@ model=$work/from_gguf answers from-gguf 1 --tokenizer tests/data/golden/gguf_q4_
   fail "gguf_q4_1: other answers from the directory"
 refused "calibration" convert --model "$sound" --quantize int8 --max-layer-error 0.1 --output "$work/none"
 refused "only with --quantize" convert --model "$sound" --calibration README.md --output "$work/none"
+refused "only without --calibration" convert --model "$sound" --quantize int8 --calibration README.md --stochastic-rounding 1 --output "$work/none"
 refused "nothing.txt" convert --model "$sound" --quantize int8 --calibration "$work/nothing.txt" --output "$work/none"
+refused "are quantised" generate --model "$sound" --quantized-inputs none --input "$requests" --output "$work/none.jsonl"
 refused "is quantised already" convert --model "$work/int8.h5" --to safetensors --output "$work/none"
 refused "quantised already" generate --model "$work/int8.h5" --quantization int8 --input "$requests" --output "$work/none.jsonl"
 [ ! -e "$work/none" ] && [ ! -e "$work/none.partial" ] || fail "a refused conversion leaves a directory"
