@@ -1,4 +1,6 @@
 // Which kernels run here, by what CPUID reports. All of them give the same bits.
+#include <cpuid.h>
+
 #include <stdexcept>
 #include <string>
 
@@ -7,9 +9,17 @@
 namespace headrace {
 namespace {
 
+/// Not every compiler's __builtin_cpu_supports knows "f16c".
+bool supports_f16c() {
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+
 struct Features {
-  bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-              __builtin_cpu_supports("f16c");
+  bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && supports_f16c();
   bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                 __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
   bool avx512_vnni = avx512 && __builtin_cpu_supports("avx512vnni");

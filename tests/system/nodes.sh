@@ -5,73 +5,16 @@
 # processes die, or whose link goes down, ends the job with its cause, and the same command then ends with the same bytes.
 # Needs root (or the right to make namespaces); where that is not to be had, says so and ends with 77.
 . tests/system/common.sh
-name=hr$$n  # of a node, with its number behind it
-switch=hr$$s
-nodes=3
+. tests/system/network_nodes.sh
+make_nodes 3
 
-skip() {
-  echo "skipped: $*"
-  exit 77
-}
-
-processes_of() { ip netns pids "$1" 2>/dev/null; }
-
-# Removes all that this test makes, whatever of it is there.
-clean() {
-  local node
-  for node in "$name"{1,2,3} "$switch"; do
-    # shellcheck disable=SC2046
-    kill -KILL $(processes_of "$node") 2>/dev/null || true
-    ip netns delete "$node" 2>/dev/null || true
-    rm -rf "/tmp/ompi.$node".* "/dev/shm/vader_segment.$node".*
-  done
-}
-
-# What a SIGKILL of this script would leave is removed by a process that outlives it for a moment.
-watch_over() {
-  local watched=$1
-  while kill -0 "$watched" 2>/dev/null; do sleep 0.5; done
-  clean
-}
-
-make_nodes() {
-  local i
-  ip netns add "$switch"
-  ip -n "$switch" link add bridge0 type bridge
-  ip -n "$switch" link set bridge0 up
-  echo "127.0.0.1 localhost" >"$work/hosts"
-  for ((i = 1; i <= nodes; ++i)); do
-    ip netns add "$name$i"
-    ip -n "$name$i" link set lo up
-    ip link add link0 netns "$name$i" type veth peer name "port$i" netns "$switch"
-    ip -n "$switch" link set "port$i" master bridge0 up
-    ip -n "$name$i" address add "10.83.0.$i/24" dev link0
-    ip -n "$name$i" link set link0 up
-    echo "10.83.0.$i $name$i" >>"$work/hosts"
-  done
-}
-
-for tool in ip nsenter unshare mount; do
-  command -v $tool >/dev/null || skip "there is no program $tool"
-done
-trap clean EXIT
-trap 'exit 130' INT TERM HUP
-ip netns add "$switch" 2>"$work/refusal" || skip "no network namespace: $(head -n 1 "$work/refusal")"
-unshare --uts --mount true 2>"$work/refusal" || skip "no UTS namespace: $(head -n 1 "$work/refusal")"
-ip -n "$switch" link add bridge0 type bridge 2>"$work/refusal" || skip "no bridge: $(head -n 1 "$work/refusal")"
-ip netns delete "$switch"
-(setsid bash -c "$(declare -f processes_of clean watch_over); name=$name switch=$switch; watch_over $$" \
-  </dev/null >/dev/null 2>&1 &)
-make_nodes
-
-# What mpirun calls in place of ssh: HOST COMMAND...
+# What mpirun calls in place of ssh: HOST WORD..., the words for a shell.
 cat >"$work/agent" <<END
 #!/bin/sh
 while [ "\${1#-}" != "\$1" ]; do shift; done
 host=\$1
 shift
-exec nsenter --net="/run/netns/\$host" unshare --uts --mount sh -c \
-  'hostname "\$0"; mount --bind "$(realpath "$work")/hosts" /etc/hosts; exec sh -c "\$1"' "\$host" "\$*"
+exec "$(realpath "$work")/on" "\$host" sh -c "\$*"
 END
 chmod +x "$work/agent"
 agent=$(realpath "$work/agent")
@@ -84,7 +27,7 @@ on_nodes() {
   local hosts=$1 output=$2
   shift 2
   hosts=$name${hosts//,/,$name}
-  env "${over_links[@]}" "$agent" "${name}1" exec mpirun --timeout "$(time_limit 40)" --host "$hosts" ${map_by:+--map-by "$map_by"} \
+  env "${over_links[@]}" "$(realpath "$work/on")" "${name}1" mpirun --timeout "$(time_limit 40)" --host "$hosts" ${map_by:+--map-by "$map_by"} \
     "$(realpath "$headrace")" generate --model "$model" --input "$requests" --output "$output" \
     --kv-cache-memory-bytes 64MiB --threads 1 "$@" >"$output.log" 2>&1
 }

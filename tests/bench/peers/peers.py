@@ -37,7 +37,7 @@ def read_options():
     parser.add_argument("--model", type=pathlib.Path, default=os.environ.get("HEADRACE_BENCH_MODEL"), metavar="GGUF")
     parser.add_argument("--home", type=pathlib.Path, default=cache_folder(), help="environments, models, logs [%(default)s]")
     parser.add_argument("--log", type=pathlib.Path, help="a line a run [HOME/runs.jsonl]")
-    parser.add_argument("--timeout", type=float, default=3600, help="seconds for one run")
+    parser.add_argument("--timeout", type=float, default=900, help="seconds for one run")
     parser.add_argument("--search", action="store_true", help="look for each peer's best settings, on the first workload")
     parser.add_argument("--report", action="store_true", help="only show what the log holds")
     options = parser.parse_args()

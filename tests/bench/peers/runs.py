@@ -86,30 +86,36 @@ def measured(bench, command, log, environment=None, watch=None):
         memory = Memory(process)
         killer = threading.Timer(bench.timeout_s, end_session, [process])
         killer.start()
+        reader = threading.Thread(target=read_lines, args=(process.stdout, output, watch), daemon=True)
+        reader.start()
         try:
-            for line in process.stdout:
-                output.write(line)
-                if watch:
-                    watch(line, time.perf_counter())
             status = process.wait()
-        except BaseException:
-            end_session(process)
-            raise
         finally:
-            killer.cancel()
             end = time.perf_counter()
+            # Also where it ended: a process that it started and left would hold its output open.
+            end_session(process)
+            killer.cancel()
             peak_mib = memory.end()
+            reader.join()
     if status != 0:
         late = " after its time limit" if status == -signal.SIGKILL else ""
         raise RuntimeError(f"exit status {status}{late}: {last_line(log)} ({log})")
     return peak_mib, end
 
 
+def read_lines(source, output, watch):
+    for line in source:
+        output.write(line)
+        if watch:
+            watch(line, time.perf_counter())
+
+
 def end_session(process):
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
+    for member in processes_of_session(process.pid):
+        try:
+            os.kill(int(member), signal.SIGKILL)
+        except ProcessLookupError:
+            pass
 
 
 def run_headrace(bench, variant, settings, requests, work):
