@@ -29,8 +29,6 @@ class CudaArena final : public DeviceArena {
   void zero(std::byte* data, std::size_t bytes) override;
   void set_poll(std::function<void()> poll) override { poll_ = std::move(poll); }
 
-  cudaStream_t stream() const { return stream_; }
-
   /// Brings `bytes` bytes to the device as make(place, begin, count) writes them: those from
   /// `begin` on to pinned memory, kStagingBytes at most at a time. While one buffer travels the
   /// next is made. Threads may call it at once.
