@@ -40,7 +40,8 @@ struct Settings {
 
 /// From the environment: FAKE_CUDA_MODE=inline|threads, FAKE_CUDA_DELAY_US, FAKE_CUDA_LATE_US,
 /// FAKE_CUDA_SEED, FAKE_CUDA_DEVICES, FAKE_CUDA_BYTES, FAKE_NCCL_SERIAL=1,
-/// FAKE_CUDA_FAIL=NAME:N,... Throws std::invalid_argument.
+/// FAKE_CUDA_FAIL=NAME:N,... Throws std::invalid_argument. (FAKE_NCCL_MISSING=1: as if there were
+/// no library of that name.)
 Settings settings_of_environment();
 
 /// Exchanges the settings, which begin as the environment's, forgets errors and counts calls anew.
