@@ -128,10 +128,10 @@ RankDevice choose_device(const Environment& environment, const GenerateOptions& 
   }
   if (own.devices.empty()) return {};
   const DeviceChoice& choice = choices[static_cast<std::size_t>(environment.node_rank())];
-  const RankDevice device{.is_gpu = true,
-                          .index = choice.device,
-                          .num_ranks = choice.num_ranks,
-                          .gpu = own.devices[static_cast<std::size_t>(choice.device)]};
+  RankDevice device{.is_gpu = true,
+                    .index = choice.device,
+                    .num_ranks = choice.num_ranks,
+                    .gpu = own.devices[static_cast<std::size_t>(choice.device)]};
   require_offered_on_gpus(options);
   if (device.num_ranks > 1 && !options.share_device) {
     throw std::invalid_argument(

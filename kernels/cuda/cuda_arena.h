@@ -18,6 +18,8 @@ class CudaArena final : public DeviceArena {
  public:
   explicit CudaArena(cudaStream_t stream);
 
+  cudaStream_t stream() const { return stream_; }
+
   bool is_host() const override { return false; }
   void reserve(std::size_t bytes) override;
   std::byte* take(std::size_t bytes) override;
@@ -26,8 +28,6 @@ class CudaArena final : public DeviceArena {
   void copy_rows(const RowCopy& copy) override;
   void zero(std::byte* data, std::size_t bytes) override;
   void set_poll(std::function<void()> poll) override { poll_ = std::move(poll); }
-
-  cudaStream_t stream() const { return stream_; }
 
   /// Brings `bytes` bytes to the device as make(place, begin, count) writes them: those from
   /// `begin` on to pinned memory, kStagingBytes at most at a time. While one buffer travels the

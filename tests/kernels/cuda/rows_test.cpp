@@ -43,6 +43,33 @@ TEST_P(CudaRows, EmbeddingCopiesTheNamedRows) {
   }
 }
 
+TEST_P(CudaRows, WeightsThatAreDrawnOnTheDeviceAreThoseThatTheHostDraws) {
+  const RandomValues values{.centre = 0.25F, .half_width = 1.5F, .stream = 0x123456789abcdefU};
+  for (const std::int64_t k : {1, 20, 301}) {
+    const RandomRows drawn{.values = values, .first = 1000003, .stride = 3 * 401, .rows = 6};
+    Tensor rows(6, k);
+    for (std::int64_t i = 0; i < rows.size(); ++i) {
+      rows.set(i, values(drawn.first + static_cast<std::uint64_t>(i / k) * drawn.stride +
+                         static_cast<std::uint64_t>(i % k)));
+    }
+    const MatrixSpec spec{9, k, ReductionTree::single(static_cast<std::int32_t>(k))};
+    auto expected = reference_->make_matrix(spec);
+    expected->set_rows(2, converted(rows, dtype()).view());
+    cuda_->reserve(6, 16, kAnyShape);
+    const std::vector<std::int32_t> ids = {2, 3, 4, 5, 6, 7};
+    Tensor expected_rows(6, k);
+    reference_->embed(expected_rows.view(), *expected, ids);
+    under_schedules([&] {
+      auto matrix = cuda_->make_matrix(spec);
+      ASSERT_TRUE(matrix->make_rows(2, drawn));
+      Tensor actual(6, k);
+      cuda_->embed(actual.view(), *matrix, ids);
+      EXPECT_TRUE(same_bits(actual, expected_rows));
+      EXPECT_THROW(matrix->make_rows(4, drawn), std::invalid_argument);
+    });
+  }
+}
+
 struct NormCase {
   NormKind kind;
   bool bias;
