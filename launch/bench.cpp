@@ -171,7 +171,7 @@ std::string device_lines(const Options& o, const BenchDevice& device) {
 int run_kernel_bench(const Options& o) {
   const ModelConfig model = o.model.empty() ? default_bench_model() : open_dummy(o.model)->config();
   const auto pool = make_thread_pool(o.threads);
-  const BenchDevice device = takes_gpu(o) ? bench_gpu() : bench_cpu(*pool, o.isa, o.threads);
+  const BenchDevice device = takes_gpu(o) ? bench_gpu() : bench_cpu(*pool, o.isa);
   ordered_json json = device_json(o, device);
   if (!o.json) std::cout << device_lines(o, device) << std::flush;
   bench_kernels(model, o.kernel, device, [&](const KernelRate& rate) {

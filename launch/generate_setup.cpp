@@ -303,7 +303,9 @@ RankSetup set_up_rank(const Environment& environment, const GenerateOptions& opt
   setup.ops = make_rank_ops(options, setup.device, setup.dtype, *setup.pool);
   if (!options.trace.empty()) {
     setup.recorder = std::make_unique<SpanRecorder>(kTraceSpans);
-    setup.ops = make_traced_ops(std::move(setup.ops), *setup.recorder);
+    const bool on_cpu = setup.ops->arena().is_host();
+    const MachineBound bound = on_cpu ? MachineBound(measure_peaks(*setup.pool)) : MachineBound();
+    setup.ops = make_traced_ops(std::move(setup.ops), *setup.recorder, bound);
   }
   setup.max_plan_bytes =
       kPlanBytesBase + static_cast<std::size_t>(options.max_num_batched_tokens) * kPlanBytesPerRow +

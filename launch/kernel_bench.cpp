@@ -11,7 +11,6 @@
 #include <stdexcept>
 
 #include "kernels/buffer.h"
-#include "kernels/peak.h"
 #include "launch/bench_timing.h"
 #include "partition/reduction_slices.h"
 
@@ -474,18 +473,13 @@ void require_type(const KernelBenchSettings& settings, const BenchDevice& device
 
 }  // namespace
 
-BenchDevice bench_cpu(ThreadPool& pool, const std::string& isa, int threads) {
+BenchDevice bench_cpu(ThreadPool& pool, const std::string& isa) {
   make_cpu_ops(DType::kFloat32, pool, isa);  // a mistake in the isa shows now
-  const double fma = measure_fma_peak();
-  const auto all = [&](double of_a_core) { return of_a_core * threads; };
   return {
       .name = std::string(cpu_features()),
       .make_ops = [&pool, isa](DType dtype,
                                bool /*deterministic*/) { return make_cpu_ops(dtype, pool, isa); },
-      .peaks = {.float32 = all(fma),
-                .bfloat16 = all(std::max(fma, measure_bf16_dot_peak())),
-                .int8 = all(measure_int8_dot_peak()),
-                .memory_gigabytes = measure_read_bandwidth(pool)},
+      .peaks = measure_peaks(pool),
       .types = {DType::kBFloat16, DType::kFloat32},
       .has_integers = true,
       .rows = {1, 4, 16, 64, 256},

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/ops.h"
+#include "kernels/peak.h"
 #include "kernels/thread_pool.h"
 #include "model/config.h"
 
@@ -31,16 +32,6 @@ struct KernelRate {
   std::optional<double> slower_than_one_chain_percent;  // of trees
 };
 
-/// The most that a device does: of all its cores together, GFLOP/s, and of its memory, GB/s. 0: not
-/// known.
-struct MachinePeaks {
-  double float32 = 0.0;
-  double bfloat16 = 0.0;
-  double float16 = 0.0;
-  double int8 = 0.0;
-  double memory_gigabytes = 0.0;
-};
-
 /// What is measured.
 struct BenchDevice {
   std::string name;
@@ -58,7 +49,7 @@ struct BenchDevice {
 
 /// This machine's CPU. The pool must outlive it. Throws std::invalid_argument where it lacks the
 /// isa.
-BenchDevice bench_cpu(ThreadPool& pool, const std::string& isa, int threads);
+BenchDevice bench_cpu(ThreadPool& pool, const std::string& isa);
 
 struct KernelBenchSettings {
   std::string part = "all";      // or products, trees, attention, rows

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+
+#include "kernels/thread_pool.h"
 
 namespace headrace {
 namespace {
@@ -238,6 +241,28 @@ KvLayer StageModel::kv_layer(int index) const {
   return {.data = kv_ + layer.offset,
           .block_bytes = layer.page_stride,
           .block_tokens = size_.block_tokens};
+}
+
+// The cache's memory is the system's to give when it is first written to, a huge page at a time,
+// and the rows of a step come to the same few pages of a layer together: left to them, every thread
+// waits for the first, or clears a page that another has cleared. So threads share out the pages of
+// all layers beforehand, whole pages of each.
+int StageModel::touch_blocks(int first_new, int block, ThreadPool& pool) {
+  constexpr std::size_t kHugePage = std::size_t{2} << 20;
+  constexpr std::size_t kPage = 4096;
+  if (block < first_new) return first_new;
+  const int pieces = kv_places_.num_pieces();
+  if (pieces == 0 || !ops_.arena().is_host()) return size_.num_blocks;
+  const std::size_t stride = kv_places_.piece(0, 0, 1).bytes;
+  const int unit = static_cast<int>((kHugePage + stride - 1) / stride);
+  const int end = std::min(size_.num_blocks, (block / unit + 1) * unit);
+  const auto touch = [&](int i) {
+    const KvPlaces::Piece piece = kv_places_.piece(i, first_new, end);
+    std::byte* const begin = kv_ + piece.offset;
+    for (std::size_t at = 0; at < piece.bytes; at += kPage) begin[at] = std::byte{0};
+  };
+  pool.parallel_for(pieces, std::cref(touch));
+  return end;
 }
 
 void StageModel::embed(TensorView hidden, std::span<const TokenId> tokens,

@@ -66,6 +66,10 @@ class StageModel {
   const ModelConfig& config() const { return config_; }
   const StagePart& part() const { return part_; }
   const StageSize& size() const { return size_; }
+
+  /// Takes memory from the system for all blocks up to `block`, where those below first_new have
+  /// theirs. Gives the first one without: what the next call has as first_new.
+  int touch_blocks(int first_new, int block, ThreadPool& pool);
   DeviceArena& arena() const { return ops_.arena(); }
 
  private:
