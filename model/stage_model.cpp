@@ -169,7 +169,7 @@ std::size_t stage_workspace_bytes(const ModelConfig& config, const StagePart& pa
 }
 
 StageModel::StageModel(const ModelConfig& config, StagePart part, StageWeights weights, Ops& ops,
-                       StageSize size, TensorExchange* exchange)
+                       const StageSize& size, TensorExchange* exchange)
     : config_(config),
       part_(part),
       weights_(std::move(weights)),
@@ -276,7 +276,8 @@ void StageModel::add_positions(TensorView hidden, std::span<const SequenceRows> 
   positions_.assign(static_cast<std::size_t>(hidden.rows), 0);
   for (const SequenceRows& sequence : sequences) {
     for (std::int32_t i = 0; i < sequence.num_rows; ++i) {
-      positions_[static_cast<std::size_t>(sequence.first_row + i)] = sequence.first_position + i;
+      const int row = sequence.first_row + i;
+      positions_[static_cast<std::size_t>(row)] = sequence.first_position + i;
     }
   }
   const TensorView rows{outcome_, hidden.rows, hidden.cols, DType::kFloat32};
@@ -505,8 +506,8 @@ TensorView StageModel::attend(int index, ConstTensorView normed, RowsOfGroups ro
 TensorView StageModel::run_mlp(const LayerWeights& weights, ConstTensorView normed) {
   const RowWidths widths = row_widths(config_, shard_.own);
   const TensorView gate_up{wide_, normed.rows, widths.gate_up, DType::kFloat32};
-  const TensorView activated =
-      TensorView(inner_, normed.rows, shard_.own.intermediate.size(), ops_.compute_dtype());
+  const TensorView activated{inner_, normed.rows, shard_.own.intermediate.size(),
+                             ops_.compute_dtype()};
   ops_.matmul(gate_up, normed, *weights.gate_up.weight, weights.gate_up.bias);
   ops_.activate(activated, gate_up, config_.activation);
   return activated;

@@ -44,7 +44,7 @@ class StageModel {
   /// exchange: with the other ranks of the stage, of stage_exchange_bytes(), its buffers where the
   /// operators reach them; null where there are none.
   StageModel(const ModelConfig& config, StagePart part, StageWeights weights, Ops& ops,
-             StageSize size, TensorExchange* exchange = nullptr);
+             const StageSize& size, TensorExchange* exchange = nullptr);
 
   /// One step through this stage's layers, in place; all ranks of the stage together. hidden:
   /// float32 [rows, hidden], in the backend's arena; on the first stage it is written from `tokens`
