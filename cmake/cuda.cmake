@@ -35,15 +35,14 @@ if(NOT HEADRACE_CUDA STREQUAL OFF)
   endif()
 endif()
 
-# NCCL, which has no package file of its own: between the toolkit's files, or the system's.
+# NCCL's header, for which there is no package file: between the toolkit's files, or the system's. The
+# library is loaded when a job first needs it (comm/cuda/load_nccl.cpp).
 set(HEADRACE_NCCL_FOUND FALSE)
 set(HEADRACE_NCCL_TEXT "off")
 if(HEADRACE_CUDA_FOUND)
   find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} $ENV{NCCL_HOME}/include)
-  find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR} ${CUDAToolkit_LIBRARY_ROOT}/lib
-                                       $ENV{NCCL_HOME}/lib)
   set(HEADRACE_NCCL_TEXT "not found")
-  if(NCCL_INCLUDE_DIR AND NCCL_LIBRARY)
+  if(NCCL_INCLUDE_DIR)
     file(STRINGS ${NCCL_INCLUDE_DIR}/nccl.h lines REGEX "^#define NCCL_(MAJOR|MINOR|PATCH) [0-9]+")
     list(TRANSFORM lines REPLACE "^#define NCCL_[A-Z]+ ([0-9]+).*" "\\1")
     list(JOIN lines "." NCCL_VERSION)

@@ -78,7 +78,8 @@ enum class TransportKind : std::uint8_t { kNccl, kMpiStaged, kMpiCudaAware };
 std::string_view transport_name(TransportKind kind);
 std::optional<TransportKind> transport_of(std::string_view name);
 
-/// Why a transport cannot be used in this build, with this MPI; empty where it can.
+/// Why a transport cannot be used in this build, on this machine, with this MPI; empty where it
+/// can. Loads NCCL where it is asked for that.
 std::string why_not(TransportKind kind);
 
 struct TransportOptions {
@@ -93,8 +94,13 @@ struct TransportOptions {
   std::size_t exchange_bytes = 0;       // the most that a rank gives in a round
   double stall_timeout_s = 0.0;         // 0: wait for ever
   std::vector<std::string> names = {};  // by rank, for messages: "rank 3 (stage 1, host a)"
-  std::function<void()> poll = {};      // lets other transfers advance meanwhile; may be empty
+  // Lets other transfers advance while this one waits; may be empty, may poll this one.
+  std::function<void()> poll = {};
 };
+
+/// Bytes of the device that the transport takes for its buffers. What a library takes for itself
+/// comes on top.
+std::size_t device_transport_bytes(const TransportOptions& options);
 
 /// One rank's transfers. Only the thread that made it may call it.
 class DeviceTransport {
@@ -103,10 +109,9 @@ class DeviceTransport {
   virtual DeviceSender* sender() = 0;      // null on a last stage
   virtual DeviceReceiver* receiver() = 0;  // null on a first stage
   virtual DeviceExchange* exchange() = 0;  // null for a group of one
+  /// Lets transfers advance. Whoever waits for the device has to call it meanwhile: work of a lost
+  /// peer never ends, and nothing else notices.
   virtual void poll() = 0;
-  /// Waits until the compute stream has done all that is queued, and polls meanwhile: work of a
-  /// lost peer never ends, and nothing but a poll notices.
-  virtual void wait_for_compute() = 0;
 };
 
 /// Collective over the communicator, whose ranks all use a GPU and the same kind. Warms the

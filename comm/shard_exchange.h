@@ -1,6 +1,5 @@
-// What the ranks of a tensor-parallel group tell each other between the parts of a layer: rounds in
-// which every rank fills a buffer of its own and then reads everybody's. Sums are left to the
-// readers, who all add in the same order.
+// The exchange of ranks that compute on the host. Here a rank's bytes say themselves how many they
+// are; sums are left to the readers, who all add in the same order.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +8,8 @@
 #include <span>
 #include <string>
 #include <vector>
+
+#include "comm/tensor_exchange.h"
 
 namespace headrace {
 
@@ -19,27 +20,20 @@ struct ExchangeWait {
   std::function<void()> poll;      // lets other transfers advance meanwhile; may be empty
 };
 
-/// One rank's end. Only the thread that made it may call it; all ranks of the group take part in
-/// every round.
-class ShardExchange {
+class ShardExchange : public TensorExchange {
  public:
-  virtual ~ShardExchange() = default;
-
-  virtual int rank() const = 0;
-  virtual int size() const = 0;
-
-  /// The buffer of the coming round, as large as every other rank's.
-  virtual std::span<std::byte> own() = 0;
-
   /// Says that the first `bytes` bytes of own() are written.
   virtual void publish(std::size_t bytes) = 0;
 
-  /// Waits until all have published. Throws std::runtime_error naming who did not, after the stall
-  /// timeout.
+  /// Waits until all have published, and ends the round. Throws std::runtime_error naming who did
+  /// not, after the stall timeout.
   virtual void complete() = 0;
 
-  /// What a rank published, its own included; valid from complete() to the next publish().
-  virtual std::span<const std::byte> part(int rank) const = 0;
+  /// Both. Throws std::logic_error where a rank published another number of bytes.
+  void gather(std::span<const std::size_t> bytes) final;
+
+  bool adds() const final { return false; }
+  void sum(std::span<float> values) final;
 };
 
 /// A group inside one process: an end for each thread that plays a rank. bytes: capacity of a

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/cuda/stream.h"
 #include "kernels/ops.h"
 
 namespace headrace {
@@ -29,6 +30,10 @@ struct CudaOptions {
 /// those of the CPU backend. Throws std::invalid_argument where CUDA is not built in,
 /// std::runtime_error where CUDA fails or has no device.
 std::unique_ptr<Ops> make_cuda_ops(const CudaOptions& options);
+
+/// The stream on which operators with this arena work. Throws std::logic_error for another
+/// backend's.
+Stream cuda_stream(DeviceArena& arena);
 
 /// A GPU as the runtime shows it.
 struct CudaDevice {

@@ -16,6 +16,10 @@ std::unique_ptr<Ops> make_cuda_ops(const CudaOptions& /*options*/) {
   throw std::invalid_argument(kNotBuiltIn);
 }
 
+Stream cuda_stream(DeviceArena& /*arena*/) {
+  throw std::logic_error(kNotBuiltIn);
+}
+
 CudaDevices cuda_devices() {
   return {.devices = {}, .why_none = kNotBuiltIn};
 }

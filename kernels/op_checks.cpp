@@ -72,6 +72,10 @@ void require_merges(std::size_t num_parts, std::span<const std::int32_t> merges)
   }
 }
 
+bool Matrix::make_rows(std::int64_t /*first_row*/, const RandomRows& /*rows*/) {
+  return false;
+}
+
 void Matrix::set_integer_rows(std::int64_t /*first_row*/, const IntegerRows& /*rows*/) {
   throw std::logic_error("set_integer_rows: the matrix is not quantised");
 }

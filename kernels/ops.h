@@ -22,6 +22,7 @@
 #include <string_view>
 
 #include "kernels/device_arena.h"
+#include "kernels/random_values.h"
 #include "kernels/reduction_tree.h"
 #include "kernels/tensor.h"
 
@@ -53,6 +54,10 @@ class Matrix {
   /// [rows, k], rounding to the compute type or quantising. Loading only; each row is stored once.
   /// The thread that made the operators calls it, and the work is shared by theirs.
   virtual void set_rows(std::int64_t first_row, ConstTensorView rows) = 0;
+
+  /// The same with values that the backend draws itself, where its memory is; false where it does
+  /// not, and set_rows() has to.
+  virtual bool make_rows(std::int64_t first_row, const RandomRows& rows);
 
   /// The same of a quantised matrix, from rows that are quantised already; by any thread, and by
   /// several for different rows at once. Throws std::logic_error where there is no such matrix.

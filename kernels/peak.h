@@ -18,4 +18,17 @@ double measure_int8_dot_peak();
 /// GB/s at which all threads of the pool together read some 100 MB, again and again.
 double measure_read_bandwidth(ThreadPool& pool);
 
+/// The most that a device does: of all its cores together, GFLOP/s, and of its memory, GB/s. 0: not
+/// known.
+struct MachinePeaks {
+  double float32 = 0.0;
+  double bfloat16 = 0.0;
+  double float16 = 0.0;
+  double int8 = 0.0;
+  double memory_gigabytes = 0.0;
+};
+
+/// Of this CPU's cores as far as the pool has threads: a tenth of a second.
+MachinePeaks measure_peaks(ThreadPool& pool);
+
 }  // namespace headrace

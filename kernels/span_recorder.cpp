@@ -105,6 +105,10 @@ void SpanRecorder::keep(const Span& span) {
   ring_[static_cast<std::size_t>(num_spans_++ % size)] = span;
 }
 
+void SpanRecorder::add_bound(std::int64_t ns) {
+  if (recording_) bounds_[static_cast<std::size_t>(current())] += ns;
+}
+
 void SpanRecorder::set_step(std::int64_t step, std::int32_t rows) {
   step_ = step;
   rows_ = rows;
@@ -115,6 +119,7 @@ void SpanRecorder::mark_worked() {
   worked_ns_ = steady_ns();
   charge(worked_ns_);
   worked_times_ = times_;
+  worked_bounds_ = bounds_;
 }
 
 std::vector<Span> SpanRecorder::spans() const {

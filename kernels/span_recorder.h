@@ -70,6 +70,9 @@ class SpanRecorder {
   /// The same, but the time counts for the phase around it and no span is kept.
   void withdraw();
 
+  /// Says that what the innermost phase does takes so long at least (operator_bound.h).
+  void add_bound(std::int64_t ns);
+
   /// The step that the spans from here on belong to.
   void set_step(std::int64_t step, std::int32_t rows);
   /// Says that useful work has just ended; what comes after the last time is the tail.
@@ -83,6 +86,8 @@ class SpanRecorder {
   std::int64_t worked_ns() const { return worked_ns_; }
   /// Up to worked_ns(): they add up to worked_ns() - begin_ns().
   const PhaseTimes& times() const { return worked_times_; }
+  /// Of add_bound(), up to worked_ns().
+  const PhaseTimes& bounds() const { return worked_bounds_; }
   /// The latest spans, by end.
   std::vector<Span> spans() const;
   /// Spans that were recorded and are not kept.
@@ -104,6 +109,8 @@ class SpanRecorder {
   std::size_t depth_ = 0;
   PhaseTimes times_{};
   PhaseTimes worked_times_{};
+  PhaseTimes bounds_{};
+  PhaseTimes worked_bounds_{};
   std::int64_t charged_ns_ = 0;  // up to here all time has been given to a phase
   std::int64_t begin_ns_ = 0;
   std::int64_t end_ns_ = 0;

@@ -1,5 +1,6 @@
 #include "kernels/traced_ops.h"
 
+#include <unordered_set>
 #include <utility>
 
 namespace headrace {
@@ -7,13 +8,16 @@ namespace {
 
 class TracedOps final : public Ops {
  public:
-  TracedOps(std::unique_ptr<Ops> ops, SpanRecorder& recorder)
-      : ops_(std::move(ops)), recorder_(recorder) {}
+  TracedOps(std::unique_ptr<Ops> ops, SpanRecorder& recorder, const MachineBound& bound)
+      : ops_(std::move(ops)), recorder_(recorder), bound_(bound) {}
 
   DType compute_dtype() const override { return ops_->compute_dtype(); }
   DeviceArena& arena() override { return ops_->arena(); }
   std::unique_ptr<Matrix> make_matrix(MatrixSpec spec) override {
-    return ops_->make_matrix(std::move(spec));
+    const bool quantized = spec.quantization != Quantization::kNone;
+    std::unique_ptr<Matrix> matrix = ops_->make_matrix(std::move(spec));
+    if (quantized) quantized_.insert(matrix.get());
+    return matrix;
   }
   void reserve(int max_rows, int max_context, const AttentionShape& shape) override {
     ops_->reserve(max_rows, max_context, shape);
@@ -44,15 +48,18 @@ class TracedOps final : public Ops {
   }
   void matmul(TensorView out, ConstTensorView x, const Matrix& w, const float* bias) override {
     const ScopedPhase phase(&recorder_, product_phase());
+    add_bound(x.rows, w);
     ops_->matmul(out, x, w, bias);
   }
   void matmul_add(TensorView inout, ConstTensorView x, const Matrix& w,
                   const float* bias) override {
     const ScopedPhase phase(&recorder_, product_phase());
+    add_bound(x.rows, w);
     ops_->matmul_add(inout, x, w, bias);
   }
   void matmul_partial(TensorView out, ConstTensorView x, const Matrix& w) override {
     const ScopedPhase phase(&recorder_, product_phase());
+    add_bound(x.rows, w);
     ops_->matmul_partial(out, x, w);
   }
   void add_partials(TensorView inout, std::span<const float* const> parts,
@@ -69,6 +76,9 @@ class TracedOps final : public Ops {
   void attention(TensorView out, ConstTensorView q, const AttentionShape& shape, const KvLayer& kv,
                  std::span<const SequenceRows> sequences) override {
     const ScopedPhase phase(&recorder_, Phase::kAttention);
+    const bool of_integers = shape.kv_type == KvType::kInt8;
+    recorder_.add_bound(bound_.least_ns(attention_work(shape, compute_dtype(), sequences),
+                                        of_integers ? Arithmetic::kInt8 : arithmetic()));
     ops_->attention(out, q, shape, kv, sequences);
   }
   void activate(TensorView out, ConstTensorView x, Activation activation) override {
@@ -97,14 +107,27 @@ class TracedOps final : public Ops {
     return recorder_.current() == Phase::kSampling ? Phase::kHeadGemm : Phase::kGemm;
   }
 
+  Arithmetic arithmetic() const {
+    return compute_dtype() == DType::kFloat32 ? Arithmetic::kFloat32 : Arithmetic::kBFloat16;
+  }
+
+  void add_bound(std::int64_t rows, const Matrix& w) {
+    const bool of_integers = quantized_.count(&w) > 0;
+    recorder_.add_bound(
+        bound_.least_ns(product_work(rows, w), of_integers ? Arithmetic::kInt8 : arithmetic()));
+  }
+
   std::unique_ptr<Ops> ops_;
   SpanRecorder& recorder_;
+  MachineBound bound_;
+  std::unordered_set<const Matrix*> quantized_;  // of the matrices made here
 };
 
 }  // namespace
 
-std::unique_ptr<Ops> make_traced_ops(std::unique_ptr<Ops> ops, SpanRecorder& recorder) {
-  return std::make_unique<TracedOps>(std::move(ops), recorder);
+std::unique_ptr<Ops> make_traced_ops(std::unique_ptr<Ops> ops, SpanRecorder& recorder,
+                                     const MachineBound& bound) {
+  return std::make_unique<TracedOps>(std::move(ops), recorder, bound);
 }
 
 }  // namespace headrace

@@ -8,12 +8,14 @@
 #include <optional>
 #include <stdexcept>
 
+#include "kernels/cuda_backend.h"
 #include "launch/commands.h"
 #include "launch/exit_codes.h"
+#include "launch/gpu_bench.h"
 #include "launch/kernel_bench.h"
 #include "launch/model_bench.h"
 #include "launch/options.h"
-#include "model/checkpoint/checkpoint.h"
+#include "model/checkpoint/dummy_checkpoint.h"
 
 namespace headrace {
 namespace {
@@ -25,6 +27,9 @@ struct Options {
   bool json = false;
   std::string model;
   KernelBenchSettings kernel;
+  std::string device = "auto";
+  std::string isa = "auto";
+  int threads = 1;
   ModelBenchSettings job;
 };
 
@@ -39,12 +44,18 @@ void declare_kernels(OptionSet& set, Options& o) {
   set.add_choice({.name = "part", .value = "P", .help = "all, products, trees, attention or rows"},
                  o.kernel.part, kernel_bench_parts());
   set.add_choice(
-      {.name = "type", .value = "T", .help = "all, bfloat16, float32, int8, int4, w8a16 or w4a16"},
+      {.name = "type",
+       .value = "T",
+       .help = "all, bfloat16, float32, float16 (GPU), int8, int4, w8a16 or w4a16 (CPU)"},
       o.kernel.type, kernel_bench_types());
-  set.add_choice({.name = "isa", .value = "I", .help = "auto, avx512, avx2 or portable"},
-                 o.kernel.isa, {"auto", "avx512", "avx2", "portable"});
-  set.add({.name = "threads", .value = "N", .help = "compute threads"}, o.kernel.threads,
-          {1, 1024});
+  set.add_choice({.name = "isa", .value = "I", .help = "auto, avx512, avx2 or portable"}, o.isa,
+                 {"auto", "avx512", "avx2", "portable"});
+  set.add({.name = "threads", .value = "N", .help = "compute threads"}, o.threads, {1, 1024});
+  set.add_choice(
+      {.name = "device", .value = "D", .help = "auto (a GPU, where there is one), cpu or cuda"},
+      o.device, {"auto", "cpu", "cuda"});
+  set.add({.name = "max-rows", .value = "N", .help = "larger numbers of rows are left out"},
+          o.kernel.max_rows, {1, kMaxCount});
 }
 
 void declare_job(OptionSet& set, Options& o) {
@@ -78,7 +89,7 @@ std::optional<Options> read_options(const std::vector<std::string>& args) {
   if (!o.kernels && o.model.empty()) {
     throw std::invalid_argument("bench: --kernels or --model MODEL is needed");
   }
-  for (const char* name : {"part", "type", "isa", "threads"}) {
+  for (const char* name : {"part", "type", "isa", "threads", "device", "max-rows"}) {
     if (!o.kernels && set.given(name)) {
       throw set.rejected(name, "only with --kernels; options of the job go behind --");
     }
@@ -98,6 +109,7 @@ std::string rate_line(const KernelRate& rate) {
   line += fmt::format("{:>8.1f}", rate.gigabytes);
   line += rate.bound_percent > 0 ? fmt::format("{:>8.0f} %", rate.bound_percent)
                                  : fmt::format("{:>10}", "-");
+  if (rate.host_seconds) line += fmt::format("{:>11.2f}", 1e6 * *rate.host_seconds);
   if (rate.slower_than_one_chain_percent) {
     line += fmt::format("  {:+.1f} % beside one chain", *rate.slower_than_one_chain_percent);
   }
@@ -113,35 +125,57 @@ ordered_json rate_json(const KernelRate& rate) {
                        {"gflops_per_s", rate.gflops},
                        {"gigabytes_per_s", rate.gigabytes},
                        {"bound_percent", rate.bound_percent}};
+  if (rate.host_seconds) json["host_seconds"] = *rate.host_seconds;
   if (rate.slower_than_one_chain_percent) {
     json["slower_than_one_chain_percent"] = *rate.slower_than_one_chain_percent;
   }
   return json;
 }
 
-int run_kernel_bench(const Options& o) {
-  const ModelConfig model =
-      o.model.empty() ? default_bench_model() : Checkpoint::open(o.model)->config();
-  const auto pool = make_thread_pool(o.kernel.threads);
-  make_cpu_ops(DType::kFloat32, *pool, o.kernel.isa);  // a mistake in --isa shows now
-  const MachinePeaks peaks = measure_peaks(*pool);
-  ordered_json json = {
-      {"cpu", cpu_features()},
-      {"isa", o.kernel.isa},
-      {"threads", o.kernel.threads},
-      {"peak_gflops_of_a_core",
-       {{"float32", peaks.float32}, {"bfloat16", peaks.bfloat16}, {"int8", peaks.int8}}},
-      {"read_gigabytes_per_s", peaks.read_gigabytes},
-      {"kernels", ordered_json::array()}};
-  if (!o.json) {
-    std::cout << fmt::format(
-        "{}; {} thread{}; peak of a core {:.0f} (float32), {:.0f} (bfloat16), {:.0f} (int8) "
-        "GFLOP/s; memory {:.1f} GB/s\n{:<9} {:<34} {:>5} {:>11}{:>9}{:>8}{:>10}\n",
-        cpu_features(), o.kernel.threads, o.kernel.threads == 1 ? "" : "s", peaks.float32,
-        peaks.bfloat16, peaks.int8, peaks.read_gigabytes, "type", "operator", "rows", "us",
-        "GFLOP/s", "GB/s", "of bound");
+bool takes_gpu(const Options& o) {
+  return o.device == "cuda" || (o.device == "auto" && !cuda_devices().devices.empty());
+}
+
+ordered_json device_json(const Options& o, const BenchDevice& device) {
+  const MachinePeaks& peaks = device.peaks;
+  ordered_json json = {{"device", device.name}};
+  if (!takes_gpu(o)) {
+    json["isa"] = o.isa;
+    json["threads"] = o.threads;
   }
-  bench_kernels(model, o.kernel, peaks, *pool, [&](const KernelRate& rate) {
+  json["peak_gflops"] = {{"float32", peaks.float32},
+                         {"bfloat16", peaks.bfloat16},
+                         {"float16", peaks.float16},
+                         {"int8", peaks.int8}};
+  json["memory_gigabytes_per_s"] = peaks.memory_gigabytes;
+  json["kernels"] = ordered_json::array();
+  return json;
+}
+
+std::string device_lines(const Options& o, const BenchDevice& device) {
+  const MachinePeaks& peaks = device.peaks;
+  std::string peak;
+  for (const auto& [name, gflops] : {std::pair{"float32", peaks.float32},
+                                     {"bfloat16", peaks.bfloat16},
+                                     {"float16", peaks.float16},
+                                     {"int8", peaks.int8}}) {
+    if (gflops > 0.0) peak += fmt::format("{}{:.0f} ({})", peak.empty() ? "" : ", ", gflops, name);
+  }
+  const std::string threads =
+      takes_gpu(o) ? "" : fmt::format(" {} thread{};", o.threads, o.threads == 1 ? "" : "s");
+  return fmt::format(
+      "{};{} peak {} GFLOP/s; memory {:.1f} GB/s\n{:<9} {:<34} {:>5} {:>11}{:>9}{:>8}{:>10}{}\n",
+      device.name, threads, peak, peaks.memory_gigabytes, "type", "operator", "rows", "us",
+      "GFLOP/s", "GB/s", "of bound", takes_gpu(o) ? "    host us" : "");
+}
+
+int run_kernel_bench(const Options& o) {
+  const ModelConfig model = o.model.empty() ? default_bench_model() : open_dummy(o.model)->config();
+  const auto pool = make_thread_pool(o.threads);
+  const BenchDevice device = takes_gpu(o) ? bench_gpu() : bench_cpu(*pool, o.isa);
+  ordered_json json = device_json(o, device);
+  if (!o.json) std::cout << device_lines(o, device) << std::flush;
+  bench_kernels(model, o.kernel, device, [&](const KernelRate& rate) {
     if (o.json) {
       json["kernels"].push_back(rate_json(rate));
     } else {

@@ -46,7 +46,7 @@ class Job {
         topology_(setup.layout, environment.rank()) {}
 
   int run(HostSetup* host) {
-    reserve_device_memory(options_, setup_);
+    reserve_device_memory(environment_, options_, setup_);
     links_ = make_rank_links(environment_, options_, setup_);
     load();
     setup_.pool->set_poll([this] { links_->poll(); });
@@ -92,7 +92,8 @@ class Job {
         *executor_,
         {.upstream = links_->upstream.get(),
          .downstream = links_->downstream.get(),
-         .results = links_->result_sender.get()},
+         .results = links_->result_sender.get(),
+         .hidden = links_->hidden()},
         {.stage = at.pipeline,
          .hidden_size = setup_.checkpoint->config().hidden_size,
          .max_rows = setup_.size.max_rows,
@@ -107,7 +108,8 @@ class Job {
   ReplicaHead make_head(Scheduler& scheduler) {
     HeadLinks links{.peers = {},
                     .downstream = links_->downstream.get(),
-                    .results = links_->result_receiver.get()};
+                    .results = links_->result_receiver.get(),
+                    .hidden = links_->hidden()};
     for (const auto& peer : links_->peers) links.peers.push_back(peer.get());
     const int last = setup_.num_stages() - 1;
     return {scheduler, *executor_, std::move(links),
@@ -296,6 +298,7 @@ void print_setup(const Environment& environment, const RankSetup& setup,
     fmt::print(stderr, "{} with {}, sums of {}\n", setup.device.name(),
                bytes_text(setup.device.gpu.total_bytes), setup.numeric_classes[0]);
   }
+  if (setup.transport.kind) fmt::print(stderr, "between GPUs: {}\n", setup.transport.text());
   fmt::print(stderr, "{}", memory_table(stage_memories(setup, options), setup.size));
   for (const std::string& warning : placement_warnings(environment, setup)) {
     fmt::print(stderr, "warning: {}\n", warning);
@@ -327,6 +330,8 @@ void prepare(Environment& environment, const std::vector<std::string>& args, Pre
   prepare_together(world, [&] { p.setup = set_up_rank(environment, p.options, device); });
   install_guard(fmt::format("rank {} ({}, {})", environment.rank(),
                             place_text(p.setup.layout, p.setup.at), environment.host()));
+  prepare_together(world,
+                   [&] { p.setup.transport = choose_transport(environment, p.options, p.setup); });
   prepare_together(world, [&] { plan_device_memory(environment, p.options, p.setup); });
   prepare_together(world, [&] { plan_memory(environment, p.options, p.setup); });
   std::string answer;  // of rank 0: the exit code of a finished job, or nothing

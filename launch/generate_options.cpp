@@ -139,8 +139,8 @@ void declare_running(OptionSet& set, GenerateOptions& o) {
       o.deterministic);
   set.add_choice({.name = "transport",
                   .value = "T",
-                  .help = "between GPUs: auto, mpi-staged (over the host's memory)"},
-                 o.transport, {"auto", "mpi-staged"});
+                  .help = "between GPUs: auto, nccl, mpi-staged, mpi-cuda-aware"},
+                 o.transport, {"auto", "nccl", "mpi-staged", "mpi-cuda-aware"});
   set.add({.name = "threads",
            .value = "N",
            .help = "compute threads of a rank",

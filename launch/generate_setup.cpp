@@ -14,6 +14,7 @@
 #include "model/checkpoint/dummy_checkpoint.h"
 #include "partition/layer_split.h"
 #include "partition/placement.h"
+#include "partition/rank_peers.h"
 #include "runtime/job/sampling_defaults.h"
 #include "runtime/pipeline/stage_executor.h"
 #include "runtime/pipeline/step_message.h"
@@ -176,7 +177,8 @@ JobKeyPart numeric_class_part(const RankSetup& setup, const GenerateOptions& opt
   if (setup.device.is_gpu) {
     option = options.deterministic
                  ? "--device cuda --deterministic"
-                 : fmt::format("--device cuda --tensor-parallel-size {}", setup.layout.tensor);
+                 : fmt::format("--device cuda --tensor-parallel-size {}{}", setup.layout.tensor,
+                               classes[0].ends_with(":nccl") ? " --transport nccl" : "");
   } else {
     option = classes[0] == "portable" ? "--device cpu --isa portable" : "--device cpu --isa auto";
   }
@@ -225,6 +227,10 @@ StagePart RankSetup::part_of(const Coordinates& place) const {
   return part;
 }
 
+int RankSetup::sent_columns(int rank, int neighbour) const {
+  return transport.links(rank, neighbour) ? 0 : checkpoint->config().hidden_size;
+}
+
 ChannelShape RankSetup::step_channel(int hidden_size) const {
   return {
       .max_bytes = max_step_message_bytes(num_stages(), max_plan_bytes, size.max_rows, hidden_size),
@@ -263,9 +269,12 @@ std::string place_text(const ParallelLayout& layout, const Coordinates& at) {
   return text;
 }
 
-std::size_t exchange_bytes(const RankSetup& setup, const GenerateOptions& options,
-                           const StagePart& part) {
-  const std::size_t sums = stage_exchange_bytes(setup.checkpoint->config(), part, setup.size);
+std::size_t host_exchange_bytes(const RankSetup& setup, const GenerateOptions& options, int rank) {
+  if (setup.layout.tensor == 1) return 0;
+  const StagePart part = setup.part_of(Topology(setup.layout, rank).coordinates());
+  const std::size_t sums = setup.transport.computes_on_gpu(rank)
+                               ? 0
+                               : stage_exchange_bytes(setup.checkpoint->config(), part, setup.size);
   if (!part.head) return sums;
   return std::max(sums, drawn_exchange_bytes(setup.size.max_rows, options.max_num_seqs));
 }
@@ -308,7 +317,9 @@ RankSetup set_up_rank(const Environment& environment, const GenerateOptions& opt
   setup.ops = make_rank_ops(options, setup.device, setup.dtype, *setup.pool);
   if (!options.trace.empty()) {
     setup.recorder = std::make_unique<SpanRecorder>(kTraceSpans);
-    setup.ops = make_traced_ops(std::move(setup.ops), *setup.recorder);
+    const bool on_cpu = setup.ops->arena().is_host();
+    const MachineBound bound = on_cpu ? MachineBound(measure_peaks(*setup.pool)) : MachineBound();
+    setup.ops = make_traced_ops(std::move(setup.ops), *setup.recorder, bound);
   }
   setup.max_plan_bytes =
       kPlanBytesBase + static_cast<std::size_t>(options.max_num_batched_tokens) * kPlanBytesPerRow +
@@ -323,39 +334,46 @@ RankSetup set_up_rank(const Environment& environment, const GenerateOptions& opt
   return setup;
 }
 
+namespace {
+
+// Buffers of all that a rank sends and receives.
+std::size_t message_bytes(const RankSetup& setup, const GenerateOptions& options, int rank) {
+  const auto bytes_of = [](const ChannelShape& shape) {
+    return shape.max_bytes * static_cast<std::size_t>(shape.num_buffers);
+  };
+  const RankPeers peers = rank_peers(Topology(setup.layout, rank));
+  std::size_t bytes = 2 * host_exchange_bytes(setup, options, rank);
+  for (const std::optional<int>& neighbour : {peers.steps_from, peers.steps_to}) {
+    if (neighbour) bytes += bytes_of(setup.step_channel(setup.sent_columns(rank, *neighbour)));
+  }
+  if (peers.results_from || peers.results_to) {
+    bytes += bytes_of(setup.result_channel(options.max_num_seqs));
+  }
+  bytes += bytes_of(setup.step_channel(0)) * peers.plans_to.size();
+  if (const auto transport = transport_options(options, setup, rank)) {
+    bytes += device_transport_bytes(*transport);
+  }
+  return bytes;
+}
+
+}  // namespace
+
 std::vector<StageMemory> stage_memories(const RankSetup& setup, const GenerateOptions& options) {
   const ModelConfig& config = setup.checkpoint->config();
   std::vector<StageMemory> stages;
   for (int s = 0; s < setup.num_stages(); ++s) {
     const StagePart& part = setup.parts[static_cast<std::size_t>(s)];
-    const auto bytes_of = [](const ChannelShape& shape) {
-      return shape.max_bytes * static_cast<std::size_t>(shape.num_buffers);
-    };
-    const std::size_t step = bytes_of(setup.step_channel(config.hidden_size));
-    std::size_t messages = 0;
-    if (s > 0) messages += step;
-    if (!part.head) messages += step;
-    if (setup.num_stages() > 1 && (s == 0 || part.head)) {
-      messages += bytes_of(setup.result_channel(options.max_num_seqs));
-    }
-    if (setup.layout.tensor > 1) {
-      messages += 2 * exchange_bytes(setup, options, part);
-      if (s == 0) {
-        messages +=
-            bytes_of(setup.step_channel(0)) * static_cast<std::size_t>(setup.layout.tensor - 1);
-      }
-    }
+    const int rank = Topology(setup.layout, 0).rank_of({.data = 0, .pipeline = s, .tensor = 0});
     stages.push_back(
         {.part = part,
-         .device = setup.devices[static_cast<std::size_t>(
-             Topology(setup.layout, 0).rank_of({.data = 0, .pipeline = s, .tensor = 0}))],
+         .device = setup.devices[static_cast<std::size_t>(rank)],
          .weight_bytes =
              stage_weight_bytes(*setup.checkpoint, part, {setup.dtype, setup.quantization}),
          .kv_bytes = stage_block_bytes(config, part, *setup.ops, setup.size) *
                      static_cast<std::size_t>(setup.size.num_blocks),
          .workspace_bytes = stage_workspace_bytes(config, part, setup.dtype, setup.size) +
                             stage_reserve_bytes(config, part, *setup.ops, setup.size),
-         .message_bytes = messages});
+         .message_bytes = message_bytes(setup, options, rank)});
   }
   return stages;
 }
@@ -370,7 +388,7 @@ void plan_memory(const Environment& environment, const GenerateOptions& options,
     const Communicator& world = environment.world();
     setup.names.push_back(world.broadcast(name, rank));
     setup.devices.push_back(world.broadcast(setup.device.short_name(), rank));
-    classes.push_back(world.broadcast(numeric_class(options, setup.device), rank));
+    classes.push_back(world.broadcast(numeric_class(options, setup), rank));
   }
   setup.numeric_classes = classes_of_stages(setup, classes);
 }

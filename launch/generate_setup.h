@@ -16,6 +16,7 @@
 #include "launch/memory_plan.h"
 #include "launch/model_text.h"
 #include "launch/rank_device.h"
+#include "launch/rank_transport.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/partial_file.h"
 #include "model/stage_model.h"
@@ -34,6 +35,7 @@ struct RankSetup {
   std::vector<int> torn_groups;  // those whose ranks are on several nodes, by first rank
   std::unique_ptr<Checkpoint> checkpoint;
   RankDevice device;
+  GpuTransport transport;
   DType dtype = DType::kFloat32;
   Quantization quantization = Quantization::kNone;
   QuantizedInputs quantized_inputs = QuantizedInputs::kInt8;
@@ -55,7 +57,10 @@ struct RankSetup {
   StagePart part_of(const Coordinates& place) const;
   int num_stages() const { return layout.pipeline; }
   const std::string& name(int rank) const { return names[static_cast<std::size_t>(rank)]; }
-  /// Between stages; hidden_size 0: to ranks that share the first stage with the head.
+  /// Columns of hidden states that step messages between neighbouring stages carry: none where the
+  /// GPUs' transport does.
+  int sent_columns(int rank, int neighbour) const;
+  /// Of steps; hidden_size 0: of plans alone.
   ChannelShape step_channel(int hidden_size) const;
   ChannelShape result_channel(int max_num_seqs) const;
   SchedulerLimits scheduler_limits(const GenerateOptions& options) const;
@@ -75,9 +80,9 @@ RankSetup set_up_rank(const Environment& environment, const GenerateOptions& opt
 /// Settles the number of KV blocks and learns of the other ranks. Collective over the world.
 void plan_memory(const Environment& environment, const GenerateOptions& options, RankSetup& setup);
 
-/// Bytes of a rank's buffer in its stage's exchange.
-std::size_t exchange_bytes(const RankSetup& setup, const GenerateOptions& options,
-                           const StagePart& part);
+/// Bytes of a rank's buffer in the exchange that its stage has in host memory: for sums where it
+/// computes on the host, for drawn tokens on the last stage. 0 where none is needed.
+std::size_t host_exchange_bytes(const RankSetup& setup, const GenerateOptions& options, int rank);
 
 /// Memory of each stage's largest rank, for the table.
 std::vector<StageMemory> stage_memories(const RankSetup& setup, const GenerateOptions& options);

@@ -19,6 +19,15 @@ ordered_json rank_facts(const TraceSummary::Rank& rank) {
   for (std::size_t i = 0; i < kNumLossTerms; ++i) {
     terms[std::string(loss_term_name(static_cast<LossTerm>(i)))] = seconds(rank.terms[i]);
   }
+  ordered_json at_least = ordered_json::object();
+  const LossTerms bounds = bound_terms(rank.bounds);
+  std::int64_t total = 0;
+  for (std::size_t i = 0; i < kNumLossTerms; ++i) {
+    if (bounds[i] == 0) continue;
+    at_least[std::string(loss_term_name(static_cast<LossTerm>(i)))] = seconds(bounds[i]);
+    total += bounds[i];
+  }
+  if (total > 0) at_least["all"] = seconds(total);
   ordered_json phases;
   for (std::size_t i = 0; i < kNumPhases; ++i) {
     if (rank.phases[i] > 0) {
@@ -27,7 +36,7 @@ ordered_json rank_facts(const TraceSummary::Rank& rank) {
   }
   return {{"rank", rank.rank},       {"stage", rank.at.pipeline}, {"shard", rank.at.tensor},
           {"replica", rank.at.data}, {"host", rank.host},         {"terms_s", terms},
-          {"phases_s", phases}};
+          {"phases_s", phases},      {"at_least_s", at_least}};
 }
 
 }  // namespace

@@ -3,64 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
+#include <array>
 #include <memory>
 #include <numeric>
 #include <random>
+#include <span>
+#include <stdexcept>
 
 #include "kernels/buffer.h"
-#include "kernels/peak.h"
+#include "launch/bench_timing.h"
 #include "partition/reduction_slices.h"
 
 namespace headrace {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-constexpr std::int64_t kRows[] = {1, 4, 16, 64, 256};
-constexpr std::int64_t kMostRows = 256;
-
-// Bytes that are read in turn, so that they come from where a model's weights would: no core's own
-// cache holds them.
-constexpr std::size_t kFromMemory = std::size_t{96} << 20;
-
-// Best time of one call over many short rounds: on a shared machine some of them are undisturbed.
-template <class Call>
-double best_seconds(Call call) {
-  double best = 1e9;
-  int calls = 1;
-  for (int round = 0; round < 25;) {
-    const auto begin = Clock::now();
-    for (int i = 0; i < calls; ++i) call();
-    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-    if (seconds < 0.002) {
-      calls *= 2;
-      continue;
-    }
-    best = std::min(best, seconds / calls);
-    ++round;
-  }
-  return best;
-}
-
-void fill(const Buffer& buffer, DType dtype) {
-  std::mt19937 generator(1);
-  std::normal_distribution<float> normal;
-  if (dtype == DType::kFloat32) {
-    auto* p = reinterpret_cast<float*>(buffer.data());
-    std::generate_n(p, buffer.bytes() / 4, [&] { return normal(generator); });
-  } else {
-    auto* p = reinterpret_cast<std::uint16_t*>(buffer.data());
-    std::generate_n(p, buffer.bytes() / 2,
-                    [&] { return static_cast<std::uint16_t>(generator() % 0x100 + 0x3F00); });
-  }
-}
-
-Buffer filled(std::int64_t count, DType dtype) {
-  Buffer buffer(static_cast<std::size_t>(count) * dtype_bytes(dtype));
-  fill(buffer, dtype);
-  return buffer;
-}
 
 /// A matrix of the model, and how its product is summed.
 struct Product {
@@ -92,14 +47,9 @@ std::vector<Product> products_of(const ModelConfig& model) {
 
 class Bench {
  public:
-  Bench(const ModelConfig& model, const KernelBenchSettings& settings, const MachinePeaks& peaks,
-        std::unique_ptr<Ops> ops, const std::function<void(const KernelRate&)>& tell)
-      : model_(model),
-        settings_(settings),
-        peaks_(peaks),
-        ops_(std::move(ops)),
-        dtype_(ops_->compute_dtype()),
-        tell_(tell) {}
+  Bench(const ModelConfig& model, const KernelBenchSettings& settings, const BenchDevice& device,
+        DType dtype, const std::function<void(const KernelRate&)>& tell)
+      : model_(model), settings_(settings), device_(device), dtype_(dtype), tell_(tell) {}
 
   void run(Quantization weights, QuantizedInputs inputs = QuantizedInputs::kInt8) {
     weights_ = weights;
@@ -109,12 +59,28 @@ class Bench {
     if (wants("attention")) attentions();
     if (weights != Quantization::kNone) return;  // the others do not depend on it
     if (wants("trees")) trees();
-    if (wants("rows")) rows();
+    if (!wants("rows")) return;
+    for (const std::int64_t count : limited(device_.rows_of_steps)) rows(count);
   }
 
  private:
   bool wants(std::string_view part) const {
     return settings_.part == "all" || settings_.part == part;
+  }
+
+  // Operators anew: what the arena held is free again.
+  void restart(bool deterministic = false) {
+    ops_.reset();
+    ops_ = device_.make_ops(dtype_, deterministic);
+  }
+
+  std::byte* taken(std::size_t bytes, DType dtype) {
+    return random_bytes(ops_->arena(), bytes, dtype);
+  }
+
+  template <class Call>
+  Timing timing_of(const Call& call) {
+    return timing_on(ops_->arena(), call);
   }
 
   std::string type_name() const {
@@ -131,11 +97,10 @@ class Bench {
   }
 
   double peak() const {
-    const bool integers = weights_ != Quantization::kNone && inputs_ == QuantizedInputs::kInt8;
-    const double core = integers                     ? peaks_.int8
-                        : dtype_ == DType::kBFloat16 ? peaks_.bfloat16
-                                                     : peaks_.float32;
-    return core * settings_.threads;
+    const MachinePeaks& peaks = device_.peaks;
+    if (weights_ != Quantization::kNone && inputs_ == QuantizedInputs::kInt8) return peaks.int8;
+    if (dtype_ == DType::kFloat32) return peaks.float32;
+    return dtype_ == DType::kBFloat16 ? peaks.bfloat16 : peaks.float16;
   }
 
   /// flops and bytes: of one call.
@@ -148,60 +113,85 @@ class Bench {
     bool from_memory = true;  // so that its bandwidth bounds it
   };
 
-  KernelRate rate_of(const Work& work, double seconds) const {
+  KernelRate rate_of(const Work& work, const Timing& timing) const {
+    const double seconds = timing.seconds;
     KernelRate rate{.part = work.part,
                     .type = type_name(),
                     .kernel = work.kernel,
                     .rows = work.rows,
                     .seconds = seconds,
+                    .host_seconds = std::nullopt,
                     .gflops = 1e-9 * work.flops / seconds,
                     .gigabytes = 1e-9 * work.bytes / seconds,
                     .bound_percent = 0.0,
                     .slower_than_one_chain_percent = std::nullopt};
+    if (!ops_->arena().is_host()) rate.host_seconds = timing.host_seconds;
+    const double memory_peak = device_.peaks.memory_gigabytes;
     const bool knows_peak = work.flops == 0.0 || peak() > 0.0;
-    if (!knows_peak || peaks_.read_gigabytes == 0.0) return rate;
+    if (!knows_peak || memory_peak == 0.0) return rate;
     const double compute_s = work.flops == 0.0 ? 0.0 : 1e-9 * work.flops / peak();
-    const double memory_s = work.from_memory ? 1e-9 * work.bytes / peaks_.read_gigabytes : 0.0;
+    const double memory_s = work.from_memory ? 1e-9 * work.bytes / memory_peak : 0.0;
     const double bound_s = std::max(compute_s, memory_s);
     rate.bound_percent = 100.0 * bound_s / seconds;
     return rate;
   }
 
-  std::unique_ptr<Matrix> matrix_of(const Product& product, const Buffer& source,
-                                    ReductionTree tree) {
+  // Filled where the device draws weights itself, else with the same numbers over and over.
+  std::unique_ptr<Matrix> matrix_of(const Product& product, ReductionTree tree) {
     auto matrix = ops_->make_matrix({product.n, product.k, std::move(tree), weights_, inputs_});
+    const RandomRows drawn{.values = {.half_width = 1.0F, .stream = 1},
+                           .stride = static_cast<std::uint64_t>(product.k),
+                           .rows = product.n};
+    if (matrix->make_rows(0, drawn)) return matrix;
+    const auto cols = static_cast<std::size_t>(product.k);
+    const auto rows = static_cast<std::size_t>(product.n);
+    const Buffer source = random_buffer(rows * cols * dtype_bytes(dtype_), dtype_);
     matrix->set_rows(0, {source.data(), product.n, product.k, dtype_});
     return matrix;
   }
 
-  double time_product(const std::vector<std::unique_ptr<Matrix>>& matrices, std::int64_t m) {
+  // Inputs and outputs of products of up to so many rows.
+  struct Operands {
+    std::byte* x = nullptr;
+    std::byte* out = nullptr;
+  };
+  Operands operands_of(const Product& product, std::int64_t rows) {
+    const auto count = static_cast<std::size_t>(rows);
+    return {taken(count * static_cast<std::size_t>(product.k) * dtype_bytes(dtype_), dtype_),
+            ops_->arena().take(count * static_cast<std::size_t>(product.n) * sizeof(float))};
+  }
+
+  Timing time_product(const std::vector<std::unique_ptr<Matrix>>& matrices,
+                      const Operands& operands, std::int64_t m) {
     const Matrix& first = *matrices.front();
     std::size_t next = 0;
-    return best_seconds([&] {
-      ops_->matmul({out_->data(), m, first.n(), DType::kFloat32},
-                   {x_->data(), m, first.k(), dtype_}, *matrices[next], nullptr);
+    return timing_of([&] {
+      ops_->matmul({operands.out, m, first.n(), DType::kFloat32},
+                   {operands.x, m, first.k(), dtype_}, *matrices[next], nullptr);
       next = (next + 1) % matrices.size();
     });
   }
 
-  void make_inputs(const Product& product) {
-    x_.emplace(filled(kMostRows * product.k, dtype_));
-    out_.emplace(static_cast<std::size_t>(kMostRows * product.n) * sizeof(float));
+  std::vector<std::int64_t> limited(std::vector<std::int64_t> rows) const {
+    std::erase_if(rows, [&](std::int64_t count) { return count > settings_.max_rows; });
+    return rows;
   }
 
   // Over enough copies of the weights that they come from memory, as in a model.
   void products() {
+    const std::vector<std::int64_t> counts = limited(device_.rows);
     for (const Product& product : products_of(model_)) {
-      const Buffer source = filled(product.n * product.k, dtype_);
-      const std::size_t copies = std::clamp<std::size_t>(kFromMemory / source.bytes(), 1, 40);
+      restart();
+      const auto bytes = static_cast<std::size_t>(product.n * product.k) * dtype_bytes(dtype_);
+      const std::size_t copies = std::clamp<std::size_t>(device_.from_memory / bytes, 1, 40);
       std::vector<std::unique_ptr<Matrix>> matrices;
       for (std::size_t i = 0; i < copies; ++i) {
-        matrices.push_back(matrix_of(product, source, product.tree));
+        matrices.push_back(matrix_of(product, product.tree));
       }
-      make_inputs(product);
-      for (const std::int64_t m : kRows) {
+      const Operands operands = operands_of(product, counts.back());
+      for (const std::int64_t m : counts) {
         tell_(rate_of(product_work("products", product, *matrices.front(), m),
-                      time_product(matrices, m)));
+                      time_product(matrices, operands, m)));
       }
     }
   }
@@ -224,24 +214,25 @@ class Bench {
   void trees() {
     for (const Product& product : products_of(model_)) {
       if (product.tree.num_slices() == 1) continue;
-      const Buffer source = filled(product.n * product.k, dtype_);
+      restart(true);
       std::vector<std::unique_ptr<Matrix>> chain;
       std::vector<std::unique_ptr<Matrix>> sliced;
       chain.push_back(
-          matrix_of(product, source, ReductionTree::single(static_cast<std::int32_t>(product.k))));
-      sliced.push_back(matrix_of(product, source, product.tree));
-      make_inputs(product);
-      for (const std::int64_t m : {1, 16, 64}) {
+          matrix_of(product, ReductionTree::single(static_cast<std::int32_t>(product.k))));
+      sliced.push_back(matrix_of(product, product.tree));
+      const Operands operands = operands_of(product, 64);
+      for (const std::int64_t m : limited({1, 16, 64})) {
+        Timing best;
         double chain_s = 1e9;
-        double sliced_s = 1e9;
         for (int turn = 0; turn < 6; ++turn) {
-          chain_s = std::min(chain_s, time_product(chain, m));
-          sliced_s = std::min(sliced_s, time_product(sliced, m));
+          chain_s = std::min(chain_s, time_product(chain, operands, m).seconds);
+          const Timing timing = time_product(sliced, operands, m);
+          if (timing.seconds < best.seconds) best = timing;
         }
         Work work = product_work("trees", product, *sliced.front(), m);
         work.from_memory = false;  // one matrix stays in the cache
-        KernelRate rate = rate_of(work, sliced_s);
-        rate.slower_than_one_chain_percent = 100.0 * (sliced_s / chain_s - 1.0);
+        KernelRate rate = rate_of(work, best);
+        rate.slower_than_one_chain_percent = 100.0 * (best.seconds / chain_s - 1.0);
         tell_(rate);
       }
     }
@@ -256,7 +247,7 @@ class Bench {
   void attentions() {
     for (const Batch& batch :
          {Batch{64, 128, 1}, Batch{64, 1024, 1}, Batch{16, 4096, 1}, Batch{1, 512, 512}}) {
-      attention(batch);
+      if (batch.sequences * batch.rows_each <= settings_.max_rows) attention(batch);
     }
   }
 
@@ -271,39 +262,53 @@ class Bench {
             .kv_type = weights_ != Quantization::kNone ? KvType::kInt8 : KvType::kCompute};
   }
 
-  void attention(const Batch& batch) {
-    constexpr int kBlockTokens = 32;
-    const AttentionShape shape = attention_shape();
-    const int blocks_each = (batch.context + kBlockTokens - 1) / kBlockTokens;
-    const std::size_t block_bytes = ops_->kv_block_bytes(shape, kBlockTokens);
-    const auto num_blocks =
-        static_cast<std::size_t>(blocks_each) * static_cast<std::size_t>(batch.sequences);
-    // As many layers as it takes that keys and values come from memory.
-    const std::size_t layer_bytes = num_blocks * block_bytes;
-    const std::size_t layers = std::clamp<std::size_t>(kFromMemory / layer_bytes, 1, 64);
-    const Buffer cache(layers * layer_bytes);
-    fill(cache, dtype_);
-    std::vector<std::int32_t> blocks(num_blocks);
-    std::iota(blocks.begin(), blocks.end(), 0);
-    std::shuffle(blocks.begin(), blocks.end(), std::mt19937(1));
+  // A cache of as many layers as it takes that keys and values come from memory, its blocks
+  // shuffled.
+  struct Cache {
+    std::byte* data = nullptr;
+    std::size_t layer_bytes = 0;
+    std::size_t layers = 0;
+    std::size_t block_bytes = 0;
+    std::vector<std::int32_t> blocks;
     std::vector<SequenceRows> sequences;
-    sequences.reserve(static_cast<std::size_t>(batch.sequences));
-    for (int s = 0; s < batch.sequences; ++s) {
-      sequences.push_back({s * batch.rows_each, batch.rows_each, batch.context - batch.rows_each,
-                           blocks.data() + s * blocks_each, 0});
+
+    KvLayer layer(std::size_t index) const {
+      return {data + index % layers * layer_bytes, block_bytes, kBlockTokens};
     }
+  };
+
+  Cache cache_of(const Batch& batch, const AttentionShape& shape) {
+    const int blocks_each = (batch.context + kBlockTokens - 1) / kBlockTokens;
+    Cache cache;
+    cache.block_bytes = ops_->kv_block_bytes(shape, kBlockTokens);
+    cache.blocks.resize(static_cast<std::size_t>(blocks_each) *
+                        static_cast<std::size_t>(batch.sequences));
+    cache.layer_bytes = cache.blocks.size() * cache.block_bytes;
+    cache.layers = std::clamp<std::size_t>(device_.from_memory / cache.layer_bytes, 1, 64);
+    cache.data = taken(cache.layers * cache.layer_bytes, dtype_);
+    std::iota(cache.blocks.begin(), cache.blocks.end(), 0);
+    std::shuffle(cache.blocks.begin(), cache.blocks.end(), std::mt19937(1));
+    for (int s = 0; s < batch.sequences; ++s) {
+      cache.sequences.push_back({s * batch.rows_each, batch.rows_each,
+                                 batch.context - batch.rows_each,
+                                 cache.blocks.data() + s * blocks_each, 0});
+    }
+    ops_->reserve(batch.sequences * batch.rows_each, batch.context, shape);
+    return cache;
+  }
+
+  void attention(const Batch& batch) {
+    restart();
+    const AttentionShape shape = attention_shape();
+    const Cache cache = cache_of(batch, shape);
     const std::int64_t rows = std::int64_t{batch.sequences} * batch.rows_each;
     const std::int64_t cols = std::int64_t{shape.num_heads} * shape.head_dim;
-    ops_->reserve(static_cast<int>(rows), batch.context, shape);
-    const Buffer q = filled(rows * cols, dtype_);
-    const Buffer out(q.bytes());
+    const std::size_t bytes = static_cast<std::size_t>(rows * cols) * dtype_bytes(dtype_);
+    const TensorView q{taken(bytes, dtype_), rows, cols, dtype_};
+    const TensorView out{ops_->arena().take(bytes), rows, cols, dtype_};
     std::size_t layer = 0;
-    const double seconds = best_seconds([&] {
-      const KvLayer kv{cache.data() + layer * layer_bytes, block_bytes, kBlockTokens};
-      ops_->attention({out.data(), rows, cols, dtype_}, {q.data(), rows, cols, dtype_}, shape, kv,
-                      sequences);
-      layer = (layer + 1) % layers;
-    });
+    const Timing timing =
+        timing_of([&] { ops_->attention(out, q, shape, cache.layer(layer++), cache.sequences); });
     // Keys that the rows of a sequence see, added up.
     const double keys = (batch.context - batch.rows_each) * static_cast<double>(batch.rows_each) +
                         0.5 * batch.rows_each * (batch.rows_each + 1.0);
@@ -312,68 +317,178 @@ class Bench {
                                          batch.rows_each, batch.context),
                    .rows = static_cast<int>(rows),
                    .flops = 4.0 * static_cast<double>(cols) * keys * batch.sequences,
-                   .bytes = static_cast<double>(layer_bytes + q.bytes() + out.bytes())},
-                  seconds));
+                   .bytes = static_cast<double>(cache.layer_bytes + 2 * bytes)},
+                  timing));
   }
 
-  // Operators that go over rows once: what they read bounds them, and it comes from memory here.
-  void rows() {
-    constexpr std::int64_t kM = 64;
+  // What an operator reads, float32, and what it writes.
+  struct Input {
+    std::int64_t rows = 0;
+    std::int64_t cols = 0;
+  };
+  struct Output {
+    std::int64_t cols = 0;
+    DType dtype = DType::kFloat32;
+    bool read_too = false;
+  };
+
+  // One operator that goes over rows once: call(input, output) for one part of large ones after
+  // another. What it reads comes from memory; what it writes goes there on a GPU, while a CPU's
+  // cache keeps it.
+  template <class Call>
+  void over_rows(const std::string& name, const Input& input, const Output& output,
+                 const Call& call) {
+    const bool keeps_output = ops_->arena().is_host();
+    const auto rows = static_cast<std::size_t>(input.rows);
+    const std::size_t in_bytes = rows * static_cast<std::size_t>(input.cols) * sizeof(float);
+    const std::size_t out_bytes =
+        rows * static_cast<std::size_t>(output.cols) * dtype_bytes(output.dtype);
+    const std::size_t pieces = std::max<std::size_t>(1, device_.from_memory / in_bytes);
+    std::byte* in = taken(pieces * in_bytes, DType::kFloat32);
+    std::byte* out = taken((keeps_output ? 1 : pieces) * out_bytes, output.dtype);
+    std::size_t next = 0;
+    const Timing timing = timing_of([&] {
+      call(TensorView{in + next * in_bytes, input.rows, input.cols, DType::kFloat32},
+           TensorView{out + (keeps_output ? 0 : next) * out_bytes, input.rows, output.cols,
+                      output.dtype});
+      next = (next + 1) % pieces;
+    });
+    const std::size_t written = keeps_output ? 0 : (output.read_too ? 2 : 1) * out_bytes;
+    tell_(rate_of({.part = "rows",
+                   .kernel = fmt::format("{} {}", name, input.cols),
+                   .rows = static_cast<int>(input.rows),
+                   .flops = 0.0,
+                   .bytes = static_cast<double>(in_bytes + written)},
+                  timing));
+  }
+
+  void rows(std::int64_t rows) {
     const std::int64_t hidden = model_.hidden_size;
     const std::int64_t inner = model_.intermediate_size;
-    const std::int64_t vocab = model_.vocab_size;
-    const std::int64_t up = model_.gated_mlp ? 2 * inner : inner;
-    const Buffer in =
-        filled(std::max(kM * vocab, static_cast<std::int64_t>(kFromMemory / sizeof(float))),
-               DType::kFloat32);
-    const Buffer out(static_cast<std::size_t>(kM * std::max(hidden, inner)) * sizeof(float));
-    const auto* weight = reinterpret_cast<const float*>(in.data());
-    const auto tell = [&](const std::string& name, std::int64_t cols, const auto& call) {
-      const std::size_t bytes = static_cast<std::size_t>(kM * cols) * sizeof(float);
-      const std::size_t pieces = in.bytes() / bytes;
-      std::size_t next = 0;
-      const double seconds = best_seconds([&] {
-        call(TensorView{in.data() + next * bytes, kM, cols, DType::kFloat32});
-        next = (next + 1) % pieces;
-      });
-      tell_(rate_of({.part = "rows",
-                     .kernel = fmt::format("{} {}", name, cols),
-                     .rows = kM,
-                     .flops = 0.0,
-                     .bytes = static_cast<double>(bytes)},
-                    seconds));
-    };
-    tell("norm", hidden, [&](TensorView x) {
-      ops_->norm({out.data(), kM, hidden, dtype_}, x,
-                 {.kind = NormKind::kRms, .eps = 1e-5F, .weight = weight, .bias = nullptr});
+    restart();
+    const auto* weight = reinterpret_cast<const float*>(
+        taken(static_cast<std::size_t>(hidden) * sizeof(float), DType::kFloat32));
+    over_rows("norm", {rows, hidden}, {hidden, dtype_}, [&](TensorView x, TensorView out) {
+      ops_->norm(out, x, {.kind = NormKind::kRms, .eps = 1e-5F, .weight = weight, .bias = nullptr});
     });
-    tell("activation", up, [&](TensorView x) {
-      ops_->activate({out.data(), kM, inner, dtype_}, x, model_.activation);
-    });
-    std::vector<RowStatistics> statistics(kM);
-    tell("statistics", vocab, [&](TensorView x) { ops_->row_statistics(statistics, x); });
+    restart();
+    over_rows("convert", {rows, hidden}, {hidden, dtype_},
+              [&](TensorView x, TensorView out) { ops_->convert(out, x); });
+    restart();
+    over_rows("add scaled", {rows, hidden}, {.cols = hidden, .read_too = true},
+              [&](TensorView x, TensorView out) { ops_->add_scaled(out, x, 1e-3F); });
+    restart();
+    const std::int32_t no_merge = 0;
+    over_rows("add partials", {rows, hidden}, {.cols = hidden, .read_too = true},
+              [&](TensorView x, TensorView out) {
+                const float* part = x.f32();
+                ops_->add_partials(out, {&part, 1}, {&no_merge, 1}, nullptr);
+              });
+    restart();
+    over_rows("activation", {rows, model_.gated_mlp ? 2 * inner : inner}, {inner, dtype_},
+              [&](TensorView x, TensorView out) { ops_->activate(out, x, model_.activation); });
+    embedding(rows);
+    rope(rows);
+    statistics(rows);
   }
+
+  // Rows of a table that is larger than most caches, others with every call.
+  void embedding(std::int64_t rows) {
+    restart();
+    constexpr std::size_t kSteps = 64;
+    const std::int64_t vocab = model_.vocab_size;
+    const std::int64_t hidden = model_.hidden_size;
+    const auto count = static_cast<std::size_t>(rows);
+    const auto table = matrix_of({"embed", vocab, hidden, {}},
+                                 ReductionTree::single(static_cast<std::int32_t>(hidden)));
+    ops_->reserve(static_cast<int>(rows), kBlockTokens, attention_shape());
+    std::vector<std::int32_t> ids(kSteps * count);
+    std::mt19937 generator(1);
+    for (std::int32_t& id : ids) {
+      id = static_cast<std::int32_t>(generator() % static_cast<std::uint32_t>(vocab));
+    }
+    const auto elements = count * static_cast<std::size_t>(hidden);
+    const TensorView out{ops_->arena().take(elements * sizeof(float)), rows, hidden,
+                         DType::kFloat32};
+    std::size_t step = 0;
+    const Timing timing = timing_of(
+        [&] { ops_->embed(out, *table, std::span(ids).subspan(step++ % kSteps * count, count)); });
+    const std::size_t written = ops_->arena().is_host() ? 0 : elements * sizeof(float);
+    tell_(rate_of({.part = "rows",
+                   .kernel = fmt::format("embed {}", hidden),
+                   .rows = static_cast<int>(rows),
+                   .flops = 0.0,
+                   .bytes = static_cast<double>(elements * dtype_bytes(dtype_) + written)},
+                  timing));
+  }
+
+  // Rotations of a step of decoded rows, and what they write into the cache.
+  void rope(std::int64_t rows) {
+    restart();
+    AttentionShape shape = attention_shape();
+    shape.rotary_dim = model_.head_dim / 2 * 2;
+    const Cache cache = cache_of({static_cast<int>(rows), 128, 1}, shape);
+    const std::int64_t q_cols = std::int64_t{shape.num_heads} * shape.head_dim;
+    const std::int64_t cols = q_cols + std::int64_t{2} * shape.num_kv_heads * shape.head_dim;
+    const auto* cos_sin = reinterpret_cast<const float*>(
+        taken(static_cast<std::size_t>(rows * shape.rotary_dim) * sizeof(float), DType::kFloat32));
+    std::size_t layer = 0;
+    // Queries, keys and values are written, as many as are read; the bench's output has the
+    // queries.
+    over_rows("rope and cache", {rows, cols}, {cols, dtype_}, [&](TensorView qkv, TensorView out) {
+      ops_->rope_and_store_kv({out.data, rows, q_cols, dtype_}, qkv, cos_sin, shape,
+                              cache.layer(layer++), cache.sequences);
+    });
+  }
+
+  void statistics(std::int64_t rows) {
+    restart();
+    // As many as fit the bytes that are read in turn: logits are wide.
+    const auto row_bytes = static_cast<std::size_t>(model_.vocab_size) * sizeof(float);
+    rows = std::min(rows, static_cast<std::int64_t>(device_.from_memory / row_bytes));
+    ops_->reserve(static_cast<int>(rows), kBlockTokens, attention_shape());
+    std::vector<RowStatistics> statistics(static_cast<std::size_t>(rows));
+    over_rows("statistics", {rows, model_.vocab_size}, {},
+              [&](TensorView x, TensorView /*out*/) { ops_->row_statistics(statistics, x); });
+  }
+
+  static constexpr int kBlockTokens = 32;
 
   const ModelConfig& model_;
   const KernelBenchSettings& settings_;
-  const MachinePeaks& peaks_;
-  std::unique_ptr<Ops> ops_;
+  const BenchDevice& device_;
   DType dtype_;
   const std::function<void(const KernelRate&)>& tell_;
+  std::unique_ptr<Ops> ops_;
   Quantization weights_ = Quantization::kNone;
   QuantizedInputs inputs_ = QuantizedInputs::kInt8;
-  std::optional<Buffer> x_;
-  std::optional<Buffer> out_;
 };
+
+void require_type(const KernelBenchSettings& settings, const BenchDevice& device) {
+  if (settings.type == "all") return;
+  std::string names = "all";
+  for (const DType dtype : device.types) names += ", " + std::string(dtype_name(dtype));
+  if (device.has_integers) names += ", int8, int4, w8a16, w4a16";
+  if ((", " + names + ",").find(", " + settings.type + ",") == std::string::npos) {
+    throw std::invalid_argument(fmt::format(
+        "bench: --type {} is not offered on this device, only {}", settings.type, names));
+  }
+}
 
 }  // namespace
 
-MachinePeaks measure_peaks(ThreadPool& pool) {
-  const double fma = measure_fma_peak();
-  return {.float32 = fma,
-          .bfloat16 = std::max(fma, measure_bf16_dot_peak()),
-          .int8 = measure_int8_dot_peak(),
-          .read_gigabytes = measure_read_bandwidth(pool)};
+BenchDevice bench_cpu(ThreadPool& pool, const std::string& isa) {
+  make_cpu_ops(DType::kFloat32, pool, isa);  // a mistake in the isa shows now
+  return {
+      .name = std::string(cpu_features()),
+      .make_ops = [&pool, isa](DType dtype,
+                               bool /*deterministic*/) { return make_cpu_ops(dtype, pool, isa); },
+      .peaks = measure_peaks(pool),
+      .types = {DType::kBFloat16, DType::kFloat32},
+      .has_integers = true,
+      .rows = {1, 4, 16, 64, 256},
+      .rows_of_steps = {64},
+      .from_memory = std::size_t{96} << 20};
 }
 
 std::vector<std::string> kernel_bench_parts() {
@@ -381,7 +496,7 @@ std::vector<std::string> kernel_bench_parts() {
 }
 
 std::vector<std::string> kernel_bench_types() {
-  return {"all", "bfloat16", "float32", "int8", "int4", "w8a16", "w4a16"};
+  return {"all", "bfloat16", "float32", "float16", "int8", "int4", "w8a16", "w4a16"};
 }
 
 ModelConfig default_bench_model() {
@@ -398,16 +513,16 @@ ModelConfig default_bench_model() {
 }
 
 void bench_kernels(const ModelConfig& model, const KernelBenchSettings& settings,
-                   const MachinePeaks& peaks, ThreadPool& pool,
-                   const std::function<void(const KernelRate&)>& tell) {
+                   const BenchDevice& device, const std::function<void(const KernelRate&)>& tell) {
+  require_type(settings, device);
   const auto wants = [&](std::string_view type) {
     return settings.type == "all" || settings.type == type;
   };
-  const auto bench = [&](DType dtype) {
-    return Bench(model, settings, peaks, make_cpu_ops(dtype, pool, settings.isa), tell);
-  };
-  if (wants("bfloat16")) bench(DType::kBFloat16).run(Quantization::kNone);
-  if (wants("float32")) bench(DType::kFloat32).run(Quantization::kNone);
+  const auto bench = [&](DType dtype) { return Bench(model, settings, device, dtype, tell); };
+  for (const DType dtype : device.types) {
+    if (wants(dtype_name(dtype))) bench(dtype).run(Quantization::kNone);
+  }
+  if (!device.has_integers) return;
   if (wants("int8")) bench(DType::kBFloat16).run(Quantization::kInt8);
   if (wants("int4")) bench(DType::kBFloat16).run(Quantization::kInt4);
   constexpr QuantizedInputs kKept = QuantizedInputs::kCompute;

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <numeric>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,19 +35,12 @@ std::optional<SharedCheckpoint> share(const Environment& environment,
                                       const GenerateOptions& options, RankSetup& setup) {
   const Communicator* ranks = readers(environment, options);
   if (ranks == nullptr || ranks->size() == 1) return std::nullopt;
-  std::set<std::string> integers;
-  for (const TensorInfo& tensor : setup.checkpoint->tensors()) {
-    if (tensor.quantization != Quantization::kNone) integers.insert(tensor.name);
-  }
   std::vector<std::vector<WeightSource>> wanted;
   SharingOptions sharing{.stall_timeout_s = options.stall_timeout_s, .names = {}};
   for (const std::int64_t rank : ranks->all_gather(environment.rank())) {
     const StagePart part =
         setup.part_of(Topology(setup.layout, static_cast<int>(rank)).coordinates());
     wanted.push_back(all_sources(part_sources(setup.checkpoint->config(), part)));
-    std::erase_if(wanted.back(), [&](const WeightSource& source) {
-      return integers.contains(source.name);  // of which every rank reads its own
-    });
     sharing.names.push_back(setup.name(static_cast<int>(rank)));
   }
   return std::optional<SharedCheckpoint>(std::in_place, *setup.checkpoint, *ranks, wanted,

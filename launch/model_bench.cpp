@@ -16,7 +16,7 @@
 #include "launch/exit_codes.h"
 #include "launch/generate.h"
 #include "launch/inspect.h"
-#include "model/checkpoint/checkpoint.h"
+#include "model/checkpoint/dummy_checkpoint.h"
 #include "runtime/trace/trace_file.h"
 
 namespace headrace {
@@ -51,7 +51,7 @@ class WorkDirectory {
 
 // Prompts of random ids, the same every time.
 void write_requests(const ModelBenchSettings& settings, const std::string& path) {
-  const int vocab = Checkpoint::open(settings.model)->config().vocab_size;
+  const int vocab = open_dummy(settings.model)->config().vocab_size;
   std::mt19937 generator(1);
   std::ofstream file(path);
   for (int request = 0; request < settings.requests; ++request) {

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "comm/staged_exchange.h"
+#include "comm/device_transport.h"
 #include "launch/generate_setup.h"
 #include "launch/memory_plan.h"
 #include "partition/device_choice.h"
@@ -49,19 +49,32 @@ std::vector<std::vector<std::string>> all_visible(const Environment& environment
 }
 
 // Bytes of the arena but for the KV cache.
-std::size_t bytes_beside_cache(const GenerateOptions& options, const RankSetup& setup) {
+std::size_t bytes_beside_cache(const RankSetup& setup, bool has_device_link) {
   const ModelConfig& config = setup.checkpoint->config();
   const StagePart part = setup.part();
-  const HiddenShape hidden{
-      .max_rows = setup.size.max_rows, .hidden_size = config.hidden_size, .passed_on = !part.head};
-  std::size_t bytes = stage_arena_bytes(config, part, setup.dtype) +
-                      stage_workspace_bytes(config, part, setup.dtype, setup.size) +
-                      stage_reserve_bytes(config, part, *setup.ops, setup.size) +
-                      arena_bytes(hidden_states_bytes(setup.ops->arena(), hidden));
-  if (setup.layout.tensor > 1) {
-    bytes += staged_exchange_bytes(setup.layout.tensor, exchange_bytes(setup, options, part));
-  }
-  return bytes;
+  const HiddenShape hidden{.max_rows = setup.size.max_rows,
+                           .hidden_size = config.hidden_size,
+                           .passed_on = !part.head,
+                           .has_device_link = has_device_link};
+  return stage_arena_bytes(config, part, setup.dtype) +
+         stage_workspace_bytes(config, part, setup.dtype, setup.size) +
+         stage_reserve_bytes(config, part, *setup.ops, setup.size) +
+         arena_bytes(hidden_states_bytes(setup.ops->arena(), hidden));
+}
+
+// What a rank takes of its GPU beside the KV cache.
+struct FixedBytes {
+  std::size_t arena = 0;
+  std::size_t transport = 0;  // outside the arena
+  std::size_t total() const { return arena + transport; }
+};
+
+FixedBytes fixed_bytes(const Environment& environment, const GenerateOptions& options,
+                       const RankSetup& setup) {
+  const auto transport = transport_options(options, setup, environment.rank());
+  const bool linked = transport && (transport->upstream || transport->downstream);
+  return {.arena = bytes_beside_cache(setup, linked),
+          .transport = transport ? device_transport_bytes(*transport) : 0};
 }
 
 // A GPU's bytes that this rank may take, and how they came about.
@@ -115,10 +128,10 @@ RankDevice choose_device(const Environment& environment, const GenerateOptions& 
   }
   if (own.devices.empty()) return {};
   const DeviceChoice& choice = choices[static_cast<std::size_t>(environment.node_rank())];
-  const RankDevice device{.is_gpu = true,
-                          .index = choice.device,
-                          .num_ranks = choice.num_ranks,
-                          .gpu = own.devices[static_cast<std::size_t>(choice.device)]};
+  RankDevice device{.is_gpu = true,
+                    .index = choice.device,
+                    .num_ranks = choice.num_ranks,
+                    .gpu = own.devices[static_cast<std::size_t>(choice.device)]};
   require_offered_on_gpus(options);
   if (device.num_ranks > 1 && !options.share_device) {
     throw std::invalid_argument(
@@ -142,11 +155,14 @@ std::unique_ptr<Ops> make_rank_ops(const GenerateOptions& options, const RankDev
                                         : make_cpu_ops(dtype, pool, options.isa);
 }
 
-// Without --deterministic sums depend on how matrices are cut.
-std::string numeric_class(const GenerateOptions& options, const RankDevice& device) {
-  if (device.is_gpu) {
-    const std::string name = cuda_numeric_class(device.gpu);
-    return options.deterministic ? name : fmt::format("{}:T{}", name, options.tensor_parallel_size);
+// Without --deterministic sums depend on how matrices are cut, and those of more than two parts on
+// the order in which NCCL adds them.
+std::string numeric_class(const GenerateOptions& options, const RankSetup& setup) {
+  if (setup.device.is_gpu) {
+    const std::string name = cuda_numeric_class(setup.device.gpu);
+    if (options.deterministic) return name;
+    const bool by_nccl = setup.layout.tensor > 2 && setup.transport.kind == TransportKind::kNccl;
+    return fmt::format("{}:T{}{}", name, setup.layout.tensor, by_nccl ? ":nccl" : "");
   }
   if (options.backend == "reference" || options.isa == "portable") return "portable";
   return cpu_features().starts_with("neon") ? "neon" : "x86";
@@ -164,7 +180,7 @@ void plan_device_memory(const Environment& environment, const GenerateOptions& o
     return;
   }
   const Share share = share_of(options, device, free);
-  const std::uint64_t needed = bytes_beside_cache(options, setup);
+  const std::uint64_t needed = fixed_bytes(environment, options, setup).total();
   if (needed >= share.bytes) {
     throw std::invalid_argument(fmt::format(
         "{}: weights and workspace take {}, its share is {}: use more ranks, or --device cpu",
@@ -182,12 +198,13 @@ void plan_device_memory(const Environment& environment, const GenerateOptions& o
   setup.kv_bytes = wanted;
 }
 
-void reserve_device_memory(const GenerateOptions& options, RankSetup& setup) {
+void reserve_device_memory(const Environment& environment, const GenerateOptions& options,
+                           RankSetup& setup) {
   if (!setup.device.is_gpu) return;
   const std::size_t cache =
       stage_block_bytes(setup.checkpoint->config(), setup.part(), *setup.ops, setup.size) *
       static_cast<std::size_t>(setup.size.num_blocks);
-  setup.ops->arena().reserve(bytes_beside_cache(options, setup) + arena_bytes(cache));
+  setup.ops->arena().reserve(fixed_bytes(environment, options, setup).arena + arena_bytes(cache));
 }
 
 }  // namespace headrace

@@ -31,14 +31,15 @@ std::unique_ptr<Ops> make_rank_ops(const GenerateOptions& options, const RankDev
                                    DType dtype, ThreadPool& pool);
 
 /// The class of numbers that this rank's layers give, for the job's key.
-std::string numeric_class(const GenerateOptions& options, const RankDevice& device);
+std::string numeric_class(const GenerateOptions& options, const RankSetup& setup);
 
 /// Settles what the KV cache may take: of a GPU, what is left of this rank's share. Collective over
 /// the node. Throws std::invalid_argument where weights and workspace alone do not fit.
 void plan_device_memory(const Environment& environment, const GenerateOptions& options,
                         RankSetup& setup);
 
-/// Takes the GPU's memory, all at once: nothing is allocated on it afterwards.
-void reserve_device_memory(const GenerateOptions& options, RankSetup& setup);
+/// Takes the GPU's memory, all at once; only the transport has buffers of its own beside it.
+void reserve_device_memory(const Environment& environment, const GenerateOptions& options,
+                           RankSetup& setup);
 
 }  // namespace headrace

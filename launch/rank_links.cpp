@@ -2,8 +2,9 @@
 
 #include "comm/mpi_channel.h"
 #include "comm/mpi_exchange.h"
-#include "comm/staged_exchange.h"
 #include "comm/traced_exchange.h"
+#include "comm/transport_exchange.h"
+#include "kernels/cuda_backend.h"
 #include "partition/rank_peers.h"
 #include "runtime/dispatch/dispatcher.h"
 
@@ -28,12 +29,14 @@ class Builder {
     links_.steps.emplace(Communicator::duplicate(environment_.world().get()));
     links_.results.emplace(Communicator::duplicate(environment_.world().get()));
     const ChannelShape plans = setup_.step_channel(0);
-    const ChannelShape steps = setup_.step_channel(setup_.checkpoint->config().hidden_size);
+    const auto steps = [&](int peer) {
+      return setup_.step_channel(setup_.sent_columns(topology_.rank(), peer));
+    };
     if (const auto peer = peers_.steps_from) {
-      links_.upstream = make_mpi_receiver(*links_.steps, *peer, steps);
+      links_.upstream = make_mpi_receiver(*links_.steps, *peer, steps(*peer));
     }
     if (const auto peer = peers_.steps_to) {
-      links_.downstream = make_mpi_sender(*links_.steps, *peer, steps);
+      links_.downstream = make_mpi_sender(*links_.steps, *peer, steps(*peer));
     }
     if (const auto peer = peers_.plans_from) {
       links_.upstream = make_mpi_receiver(*links_.steps, *peer, plans);
@@ -53,6 +56,8 @@ class Builder {
   void link_stage() {
     const int first = topology_.rank_of({setup_.at.data, setup_.at.pipeline, 0});
     links_.stage_group.emplace(Communicator::split(environment_.world(), first));
+    const std::size_t bytes = host_exchange_bytes(setup_, options_, topology_.rank());
+    if (bytes == 0) return;
     ExchangeWait wait{.stall_timeout_s = options_.stall_timeout_s,
                       .names = {},
                       .poll = [links = &links_] { links->poll(); }};
@@ -61,15 +66,26 @@ class Builder {
     }
     const auto make =
         links_.stage_group->shares_memory() ? make_shared_exchange : make_message_exchange;
-    links_.exchange =
-        make(*links_.stage_group, exchange_bytes(setup_, options_, setup_.part()), std::move(wait));
+    links_.exchange = make(*links_.stage_group, bytes, std::move(wait));
     if (setup_.recorder) {
       links_.exchange = make_traced_exchange(std::move(links_.exchange), *setup_.recorder);
     }
-    DeviceArena& arena = setup_.ops->arena();
-    if (arena.is_host()) return;
-    links_.staged = make_staged_exchange(*links_.exchange, arena,
-                                         exchange_bytes(setup_, options_, setup_.part()));
+  }
+
+  void link_gpus() {
+    std::optional<TransportOptions> transport =
+        transport_options(options_, setup_, topology_.rank());
+    if (!transport) return;
+    transport->compute = cuda_stream(setup_.ops->arena());
+    transport->poll = [links = &links_] { links->poll(); };
+    for (const int rank : setup_.transport.ranks) transport->names.push_back(setup_.name(rank));
+    links_.gpus.emplace(Communicator::subset(environment_.world(), setup_.transport.ranks));
+    links_.transport = make_device_transport(*links_.gpus, *transport);
+    if (links_.transport->exchange() == nullptr) return;
+    links_.device_exchange =
+        make_transport_exchange(*links_.transport->exchange(), {.bytes = transport->exchange_bytes,
+                                                                .adds = !options_.deterministic,
+                                                                .recorder = setup_.recorder.get()});
   }
 
   void link_replicas() {
@@ -111,6 +127,16 @@ void RankLinks::poll() {
   for (const auto& receiver : report_receivers) receiver->poll();
   if (work_receiver) work_receiver->poll();
   if (report_sender) report_sender->poll();
+  if (transport) transport->poll();
+}
+
+TensorExchange* RankLinks::of_operators() const {
+  return device_exchange ? device_exchange.get() : exchange.get();
+}
+
+HiddenLinks RankLinks::hidden() {
+  if (!transport) return {};
+  return {.from = transport->receiver(), .to = transport->sender(), .poll = [this] { poll(); }};
 }
 
 std::unique_ptr<RankLinks> make_rank_links(const Environment& environment,
@@ -120,6 +146,7 @@ std::unique_ptr<RankLinks> make_rank_links(const Environment& environment,
   if (setup.layout.pipeline * setup.layout.tensor > 1) builder.link_pipeline();
   if (setup.layout.tensor > 1) builder.link_stage();
   if (setup.layout.data > 1) builder.link_replicas();
+  builder.link_gpus();
   return links;
 }
 

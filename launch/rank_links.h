@@ -8,11 +8,13 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/device_transport.h"
 #include "comm/environment.h"
 #include "comm/message_channel.h"
 #include "comm/shard_exchange.h"
 #include "launch/generate_options.h"
 #include "launch/generate_setup.h"
+#include "runtime/pipeline/hidden_states.h"
 
 namespace headrace {
 
@@ -27,6 +29,7 @@ struct RankLinks {
   std::optional<Communicator> results;
   std::optional<Communicator> work;
   std::optional<Communicator> stage_group;
+  std::optional<Communicator> gpus;  // of the ranks that compute on any
 
   std::unique_ptr<MessageReceiver> upstream;
   std::unique_ptr<MessageSender> downstream;
@@ -37,11 +40,14 @@ struct RankLinks {
   std::vector<std::unique_ptr<MessageReceiver>> report_receivers;
   std::unique_ptr<MessageReceiver> work_receiver;  // of another head
   std::unique_ptr<MessageSender> report_sender;
-  std::unique_ptr<ShardExchange> exchange;  // in host memory; null for one rank a stage
-  std::unique_ptr<ShardExchange> staged;    // over it, of a rank that computes on a GPU
+  std::unique_ptr<ShardExchange> exchange;          // in host memory; null where it is not needed
+  std::unique_ptr<DeviceTransport> transport;       // of a rank that computes on a GPU
+  std::unique_ptr<TensorExchange> device_exchange;  // over it
 
   /// The one whose buffers the operators reach; null for one rank a stage.
-  ShardExchange* of_operators() const { return staged ? staged.get() : exchange.get(); }
+  TensorExchange* of_operators() const;
+  /// How hidden states get to neighbours on GPUs.
+  HiddenLinks hidden();
 
   /// Lets transfers advance.
   void poll();

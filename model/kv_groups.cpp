@@ -78,6 +78,7 @@ KvPlaces kv_places(const ModelConfig& config, const StagePart& part, const KvGro
     }
     return places;
   }
+  places.by_layer = false;
   const GroupCounts counts = layers_of(config, part, groups);
   std::size_t unit = 1;
   for (std::size_t g = 0; g < counts.size(); ++g) {
@@ -99,6 +100,14 @@ KvPlaces kv_places(const ModelConfig& config, const StagePart& part, const KvGro
     offsets[g] += size.page_bytes;
   }
   return places;
+}
+
+KvPlaces::Piece KvPlaces::piece(int index, int begin_block, int end_block) const {
+  const Layer& layer = layers[static_cast<std::size_t>(index)];
+  const std::size_t stride = by_layer ? layer.page_stride : block_bytes;
+  const std::size_t first = by_layer ? layer.offset : 0;
+  return {.offset = first + static_cast<std::size_t>(begin_block) * stride,
+          .bytes = static_cast<std::size_t>(end_block - begin_block) * stride};
 }
 
 }  // namespace headrace

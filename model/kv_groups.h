@@ -55,6 +55,15 @@ struct KvPlaces {
     std::size_t page_stride = 0;  // from one page of the group to the next
   };
   std::vector<Layer> layers;
+  bool by_layer = true;  // a layer's pages follow each other; else those of a block do
+
+  /// Blocks [begin, end) lie in so many pieces, each of this many bytes from this place on.
+  struct Piece {
+    std::size_t offset = 0;
+    std::size_t bytes = 0;
+  };
+  int num_pieces() const { return by_layer ? static_cast<int>(layers.size()) : 1; }
+  Piece piece(int index, int begin_block, int end_block) const;
 };
 
 /// page_bytes: of one layer. num_blocks: of the pool.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <numeric>
 #include <stdexcept>
@@ -16,16 +17,22 @@
 namespace headrace {
 namespace {
 
-// Rows of a tensor that several ranks want; each may want other columns of them.
+// Rows of a tensor that several ranks want. Each may want other columns of them, but for integers,
+// which are shared by those who want the same: what is in a record depends on its columns.
 struct Rows {
   std::string name;
   std::int64_t begin = 0;
   std::int64_t end = 0;
+  std::int64_t col_begin = 0;  // of integers, else 0
+  std::int64_t col_end = 0;
 
   friend bool operator<(const Rows& a, const Rows& b) {
-    return std::tie(a.name, a.begin, a.end) < std::tie(b.name, b.begin, b.end);
+    return std::tie(a.name, a.begin, a.end, a.col_begin, a.col_end) <
+           std::tie(b.name, b.begin, b.end, b.col_begin, b.col_end);
   }
 };
+
+using TensorInfos = std::map<std::string, const TensorInfo*, std::less<>>;
 
 struct Wanted {
   std::vector<int> ranks;  // in order; a rank that wants them twice stands there twice
@@ -34,14 +41,18 @@ struct Wanted {
   std::uint64_t bytes_apart = 0;  // that they would read, each for itself
 };
 
-Rows rows_of(const WeightSource& source) {
-  return {source.name, source.block.row_begin, source.block.row_end};
+Rows rows_of(const WeightSource& source, const TensorInfos& infos) {
+  const TensorBlock& block = source.block;
+  if (infos.at(source.name)->quantization == Quantization::kNone) {
+    return {source.name, block.row_begin, block.row_end, 0, 0};
+  }
+  return {source.name, block.row_begin, block.row_end, block.col_begin, block.col_end};
 }
 
 using WantedRows = std::map<Rows, Wanted>;
 
 // Rows of which bytes would be read twice, and who wants them.
-WantedRows shared_rows(const Checkpoint& checkpoint,
+WantedRows shared_rows(const Checkpoint& checkpoint, const TensorInfos& infos,
                        const std::vector<std::vector<WeightSource>>& wanted,
                        const SharingOptions& options) {
   WantedRows all;
@@ -49,7 +60,7 @@ WantedRows shared_rows(const Checkpoint& checkpoint,
     for (const WeightSource& source : wanted[rank]) {
       const TensorBlock& block = source.block;
       const auto [found, is_new] =
-          all.try_emplace(rows_of(source), Wanted{{}, block.col_begin, block.col_end, 0});
+          all.try_emplace(rows_of(source, infos), Wanted{{}, block.col_begin, block.col_end, 0});
       Wanted& rows = found->second;
       rows.ranks.push_back(static_cast<int>(rank));
       rows.col_begin = std::min(rows.col_begin, block.col_begin);
@@ -69,7 +80,7 @@ WantedRows shared_rows(const Checkpoint& checkpoint,
 }
 
 // Each rank must come to shared rows in the order of the whole model's tensors.
-void check_order(const ModelConfig& config, const WantedRows& shared,
+void check_order(const ModelConfig& config, const TensorInfos& infos, const WantedRows& shared,
                  const std::vector<std::vector<WeightSource>>& wanted) {
   std::map<std::string, std::int64_t> places;
   const StagePart whole{
@@ -80,7 +91,7 @@ void check_order(const ModelConfig& config, const WantedRows& shared,
   for (const std::vector<WeightSource>& sources : wanted) {
     std::pair<std::int64_t, std::int64_t> last{-1, -1};
     for (const WeightSource& source : sources) {
-      if (!shared.contains(rows_of(source))) continue;
+      if (!shared.contains(rows_of(source, infos))) continue;
       const std::pair<std::int64_t, std::int64_t> place{places.at(source.name),
                                                         source.block.row_begin};
       if (place <= last) {
@@ -90,6 +101,27 @@ void check_order(const ModelConfig& config, const WantedRows& shared,
       last = place;
     }
   }
+}
+
+// A row of integers as it is handed over: integers, zero points, scales.
+void pack_row(const IntegerBlock& block, std::size_t row, std::byte* out) {
+  const auto cols = static_cast<std::size_t>(block.cols);
+  const std::size_t units = block.units.size();
+  std::memcpy(out, block.integers.data() + row * cols, cols);
+  std::memcpy(out + cols, block.zeros.data() + row * units, units);
+  std::memcpy(out + cols + units, block.scales.data() + row * units, units * sizeof(float));
+}
+
+void unpack_row(const std::byte* in, std::size_t row, IntegerBlock& block) {
+  const auto cols = static_cast<std::size_t>(block.cols);
+  const std::size_t units = block.units.size();
+  std::memcpy(block.integers.data() + row * cols, in, cols);
+  std::memcpy(block.zeros.data() + row * units, in + cols, units);
+  std::memcpy(block.scales.data() + row * units, in + cols + units, units * sizeof(float));
+}
+
+std::size_t packed_row_bytes(std::int64_t cols, std::size_t units) {
+  return static_cast<std::size_t>(cols) + units * (1 + sizeof(float));
 }
 
 // How values are sent to other nodes: as they are stored where they have 16 bits, else as float32.
@@ -118,6 +150,8 @@ struct SharedCheckpoint::Shared {
   std::int64_t col_end = 0;  // what anyone wants
   Group* group = nullptr;
   const StoredType* type = nullptr;  // in which values are handed over
+  Quantization quantization = Quantization::kNone;
+  std::vector<std::int32_t> bounds;  // of integers: where their reader cuts their columns
   int num_readers = 1;
   std::int64_t band_rows = 1;
   std::int64_t round_row = 0;  // first row of the last round
@@ -133,9 +167,16 @@ struct SharedCheckpoint::Shared {
     return {std::min(begin, own.row_end), std::min(begin + band_rows, own.row_end)};
   }
 
+  bool integers() const { return quantization != Quantization::kNone; }
+
+  // At most: how many scales a row of integers has is known when its reader comes.
   std::size_t band_bytes() const {
-    return static_cast<std::size_t>(band_rows * band_cols() * type->block_bytes);
+    const auto rows = static_cast<std::size_t>(band_rows);
+    if (integers()) return rows * packed_row_bytes(band_cols(), most_units());
+    return rows * static_cast<std::size_t>(band_cols() * type->block_bytes);
   }
+
+  std::size_t most_units() const { return static_cast<std::size_t>(band_cols()); }
 
   // How many of the ranks read in a round, and how many rows each.
   void divide(std::int64_t num_ranks, const SharingOptions& options) {
@@ -154,11 +195,11 @@ SharedCheckpoint::SharedCheckpoint(Checkpoint& own, const Communicator& ranks,
                                    SharingOptions options)
     : own_(own), options_(std::move(options)) {
   for (const TensorInfo& info : own.tensors()) infos_[info.name] = &info;
-  const WantedRows all = shared_rows(own, wanted, options_);
-  check_order(own.config(), all, wanted);
+  const WantedRows all = shared_rows(own, infos_, wanted, options_);
+  check_order(own.config(), infos_, all, wanted);
   std::map<std::vector<int>, Group*> groups;
   for (const WeightSource& source : wanted[static_cast<std::size_t>(ranks.rank())]) {
-    const auto found = all.find(rows_of(source));
+    const auto found = all.find(rows_of(source, infos_));
     if (found == all.end()) continue;
     const Wanted& who = found->second;
     // In the order of the rows, and thus in the same order on all ranks of several groups.
@@ -175,6 +216,7 @@ SharedCheckpoint::SharedCheckpoint(Checkpoint& own, const Communicator& ranks,
     shared->group = group;
     shared->type =
         group->on_one_node ? stored_type(GgmlType::kF32) : sent_type(*infos_.at(source.name));
+    shared->quantization = infos_.at(source.name)->quantization;
     shared->round_row = source.block.row_begin;
     shared->next_row = source.block.row_begin;
     shared->given_row = source.block.row_begin;
@@ -227,12 +269,43 @@ SharedCheckpoint::Shared* SharedCheckpoint::find(std::string_view name, const Te
 void SharedCheckpoint::read_block(std::string_view name, const TensorBlock& block, float* out) {
   Shared* shared = find(name, block);
   if (shared == nullptr) return read_own(name, block, out);
-  if (block.row_begin != shared->given_row) {
-    throw std::logic_error(fmt::format("row {} of {} is read out of order", block.row_begin, name));
+  if (shared->integers()) {
+    throw std::logic_error(fmt::format("{} was planned to be read as integers", name));
   }
-  while (shared->given_row < block.row_end) {
-    if (shared->given_row == shared->next_row) next_round(*shared);
-    out = give_rows(*shared, std::min(block.row_end, shared->next_row), out);
+  for_each_round(*shared, block, [&](std::int64_t end) { out = give_rows(*shared, end, out); });
+}
+
+void SharedCheckpoint::read_integers(std::string_view name, const TensorBlock& block,
+                                     std::span<const std::int32_t> bounds, IntegerBlock& out) {
+  Shared* shared = find(name, block);
+  if (shared == nullptr) {
+    bytes_read_ += own_.bytes_to_read(name, block);
+    return own_.read_integers(name, block, bounds, out);
+  }
+  shared->bounds.assign(bounds.begin(), bounds.end());
+  out.resize(block.row_end - block.row_begin, bounds, shared->quantization);
+  if (out.units.size() > shared->most_units()) {
+    throw std::logic_error(fmt::format("{} has more scales than columns", name));
+  }
+  std::size_t row = 0;
+  for_each_round(*shared, block, [&](std::int64_t end) {
+    for (; shared->given_row < end; ++shared->given_row, ++row) {
+      unpack_row(packed_row(*shared, out), row, out);
+    }
+  });
+}
+
+// Calls give(end) with the ends of the block's rows that a round has read, each time after that
+// round.
+void SharedCheckpoint::for_each_round(Shared& shared, const TensorBlock& block,
+                                      const std::function<void(std::int64_t)>& give) {
+  if (block.row_begin != shared.given_row) {
+    throw std::logic_error(
+        fmt::format("row {} of {} is read out of order", block.row_begin, shared.name));
+  }
+  while (shared.given_row < block.row_end) {
+    if (shared.given_row == shared.next_row) next_round(shared);
+    give(std::min(block.row_end, shared.next_row));
   }
 }
 
@@ -262,6 +335,7 @@ std::size_t SharedCheckpoint::read_band(const Shared& shared) {
   const std::int64_t num_values = (last - first) * shared.band_cols();
   const TensorBlock band{first, last, shared.col_begin, shared.col_end};
   std::byte* to = shared.group->exchange->own().data();
+  if (shared.integers()) return read_integer_band(shared, band, to);
   if (shared.group->on_one_node) {
     read_own(shared.name, band, reinterpret_cast<float*>(to));
   } else {
@@ -270,6 +344,25 @@ std::size_t SharedCheckpoint::read_band(const Shared& shared) {
     encode(shared.type->name, values_.data(), num_values, to);
   }
   return static_cast<std::size_t>(num_values * shared.type->block_bytes);
+}
+
+std::size_t SharedCheckpoint::read_integer_band(const Shared& shared, const TensorBlock& band,
+                                                std::byte* to) {
+  own_.read_integers(shared.name, band, shared.bounds, integers_);
+  bytes_read_ += own_.bytes_to_read(shared.name, band);
+  const std::size_t row_bytes = packed_row_bytes(integers_.cols, integers_.units.size());
+  for (std::size_t row = 0; row < static_cast<std::size_t>(integers_.rows); ++row) {
+    pack_row(integers_, row, to + row * row_bytes);
+  }
+  return static_cast<std::size_t>(integers_.rows) * row_bytes;
+}
+
+// The next row to be given out, as a reader packed it.
+const std::byte* SharedCheckpoint::packed_row(const Shared& shared, const IntegerBlock& like) {
+  const std::int64_t row = shared.given_row - shared.round_row;
+  return shared.group->exchange->part(static_cast<int>(row / shared.band_rows)).data() +
+         static_cast<std::size_t>(row % shared.band_rows) *
+             packed_row_bytes(like.cols, like.units.size());
 }
 
 // This rank's columns of the rows up to `end` that were not given out; they lie in the bands of the

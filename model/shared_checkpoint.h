@@ -1,6 +1,7 @@
 // Reading together: where several ranks would read the same bytes (replicas, an embedding that
 // serves as head at both ends of a pipeline, columns of rows that are too short to be read in
-// part), these rows are read by one of them and handed to the others.
+// part), these rows are read by one of them and handed to the others. So are a quantised matrix's
+// integers and scales, between ranks that want the same columns.
 //
 // What every rank will read is known before anything is (weight_sources.h). Rows that only one rank
 // needs are read by it alone, whenever it comes to them. For the others each rank takes part in the
@@ -10,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -50,12 +52,10 @@ class SharedCheckpoint : public Checkpoint {
   /// Collective over the ranks that share the block's rows, where others do.
   void read_block(std::string_view name, const TensorBlock& block, float* out) override;
 
-  /// Integers are not shared: whoever needs them reads them, planned or not.
+  /// Collective likewise. Quantised tensors must be read as integers, by all ranks in slices that
+  /// are cut at the same bounds.
   void read_integers(std::string_view name, const TensorBlock& block,
-                     std::span<const std::int32_t> bounds, IntegerBlock& out) override {
-    bytes_read_ += own_.bytes_to_read(name, block);
-    own_.read_integers(name, block, bounds, out);
-  }
+                     std::span<const std::int32_t> bounds, IntegerBlock& out) override;
 
   std::uint64_t bytes_to_read(std::string_view name, const TensorBlock& block) const override {
     return own_.bytes_to_read(name, block);
@@ -82,9 +82,13 @@ class SharedCheckpoint : public Checkpoint {
   void read_own(std::string_view name, const TensorBlock& block, float* out);
   std::unique_ptr<Group> make_group(const Communicator& ranks, const std::vector<int>& members);
   void make_exchanges(const std::map<std::vector<int>, Group*>& groups);
+  void for_each_round(Shared& shared, const TensorBlock& block,
+                      const std::function<void(std::int64_t end)>& give);
   void next_round(Shared& shared);
   std::size_t read_band(const Shared& shared);
+  std::size_t read_integer_band(const Shared& shared, const TensorBlock& band, std::byte* to);
   static float* give_rows(Shared& shared, std::int64_t end, float* out);
+  static const std::byte* packed_row(const Shared& shared, const IntegerBlock& like);
 
   Checkpoint& own_;
   SharingOptions options_;
@@ -95,6 +99,7 @@ class SharedCheckpoint : public Checkpoint {
   std::size_t place_ = 0;       // how far it has come
   std::uint64_t bytes_read_ = 0;
   std::vector<float> values_;  // a band that this rank reads for others on other nodes
+  IntegerBlock integers_;      // likewise, for any others
 };
 
 }  // namespace headrace

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+
+#include "kernels/thread_pool.h"
 
 namespace headrace {
 namespace {
@@ -166,7 +169,7 @@ std::size_t stage_workspace_bytes(const ModelConfig& config, const StagePart& pa
 }
 
 StageModel::StageModel(const ModelConfig& config, StagePart part, StageWeights weights, Ops& ops,
-                       StageSize size, ShardExchange* exchange)
+                       const StageSize& size, TensorExchange* exchange)
     : config_(config),
       part_(part),
       weights_(std::move(weights)),
@@ -187,6 +190,9 @@ StageModel::StageModel(const ModelConfig& config, StagePart part, StageWeights w
   ops.reserve(most_rows(part, size), size.max_context, attention_);
   if (part.head) statistics_.resize(static_cast<std::size_t>(most_own_rows(size, part)));
   partials_.reserve(std::max(shard_.attention_sum.merges.size(), shard_.mlp_sum.merges.size()));
+  given_.assign(static_cast<std::size_t>(part.tensor_size), 0);
+  in_turn_.assign(partials_.capacity(), 1);
+  if (!in_turn_.empty()) in_turn_.front() = 0;
   own_tokens_.reserve(static_cast<std::size_t>(size.max_rows));
   positions_.reserve(static_cast<std::size_t>(size.max_rows));
 }
@@ -237,6 +243,28 @@ KvLayer StageModel::kv_layer(int index) const {
           .block_tokens = size_.block_tokens};
 }
 
+// The cache's memory is the system's to give when it is first written to, a huge page at a time,
+// and the rows of a step come to the same few pages of a layer together: left to them, every thread
+// waits for the first, or clears a page that another has cleared. So threads share out the pages of
+// all layers beforehand, whole pages of each.
+int StageModel::touch_blocks(int first_new, int block, ThreadPool& pool) {
+  constexpr std::size_t kHugePage = std::size_t{2} << 20;
+  constexpr std::size_t kPage = 4096;
+  if (block < first_new) return first_new;
+  const int pieces = kv_places_.num_pieces();
+  if (pieces == 0 || !ops_.arena().is_host()) return size_.num_blocks;
+  const std::size_t stride = kv_places_.piece(0, 0, 1).bytes;
+  const int unit = static_cast<int>((kHugePage + stride - 1) / stride);
+  const int end = std::min(size_.num_blocks, (block / unit + 1) * unit);
+  const auto touch = [&](int i) {
+    const KvPlaces::Piece piece = kv_places_.piece(i, first_new, end);
+    std::byte* const begin = kv_ + piece.offset;
+    for (std::size_t at = 0; at < piece.bytes; at += kPage) begin[at] = std::byte{0};
+  };
+  pool.parallel_for(pieces, std::cref(touch));
+  return end;
+}
+
 void StageModel::embed(TensorView hidden, std::span<const TokenId> tokens,
                        std::span<const SequenceRows> sequences) {
   embed_tokens(hidden, tokens);
@@ -248,7 +276,8 @@ void StageModel::add_positions(TensorView hidden, std::span<const SequenceRows> 
   positions_.assign(static_cast<std::size_t>(hidden.rows), 0);
   for (const SequenceRows& sequence : sequences) {
     for (std::int32_t i = 0; i < sequence.num_rows; ++i) {
-      positions_[static_cast<std::size_t>(sequence.first_row + i)] = sequence.first_position + i;
+      const int row = sequence.first_row + i;
+      positions_[static_cast<std::size_t>(row)] = sequence.first_position + i;
     }
   }
   const TensorView rows{outcome_, hidden.rows, hidden.cols, DType::kFloat32};
@@ -272,8 +301,14 @@ void StageModel::embed_tokens(TensorView hidden, std::span<const TokenId> tokens
                          .cols = hidden.cols,
                          .dtype = DType::kFloat32};
   if (!own_tokens_.empty()) ops_.embed(found, *weights_.embedding, own_tokens_);
-  exchange_->publish(found.bytes());
-  exchange_->complete();
+  for (std::size_t rank = 0; rank < given_.size(); ++rank) {
+    const IndexRange ids = shard_.ranks[rank].vocab;
+    const auto rows = std::count_if(tokens.begin(), tokens.end(), [&](TokenId token) {
+      return token >= ids.begin && token < ids.end;
+    });
+    given_[rank] = area(rows, hidden.cols, DType::kFloat32);
+  }
+  exchange_->gather(given_);
   for (int rank = 0; rank < exchange_->size(); ++rank) {
     const IndexRange ids = shard_.ranks[static_cast<std::size_t>(rank)].vocab;
     const auto is_its = [&](std::int32_t r) {
@@ -306,16 +341,45 @@ void StageModel::add_product(TensorView hidden, ConstTensorView x, const RowPara
                        .cols = hidden.cols,
                        .dtype = DType::kFloat32};
   ops_.matmul_partial(own, x, *linear.weight);
-  exchange_->publish(own.bytes());
-  exchange_->complete();
+  if (exchange_->adds()) {
+    add_summed(hidden, own, product);
+  } else {
+    add_gathered(hidden, product);
+  }
+}
+
+// Everybody's values are added in the order of the whole matrix's tree.
+void StageModel::add_gathered(TensorView hidden, const RowParallel& product) {
+  const std::vector<int>& num_values = product.sum.num_values;
+  for (std::size_t rank = 0; rank < given_.size(); ++rank) {
+    given_[rank] = area(num_values[rank] * hidden.rows, hidden.cols, DType::kFloat32);
+  }
+  exchange_->gather(given_);
   partials_.clear();
   for (int rank = 0; rank < exchange_->size(); ++rank) {
     const auto* values = reinterpret_cast<const float*>(exchange_->part(rank).data());
-    for (int v = 0; v < product.sum.num_values[static_cast<std::size_t>(rank)]; ++v) {
+    for (int v = 0; v < num_values[static_cast<std::size_t>(rank)]; ++v) {
       partials_.push_back(values + v * hidden.rows * hidden.cols);
     }
   }
-  ops_.add_partials(hidden, partials_, product.sum.merges, linear.bias);
+  ops_.add_partials(hidden, partials_, product.sum.merges, product.linear.bias);
+}
+
+// The exchange adds one value of every rank; a rank whose part leaves several adds these first.
+void StageModel::add_summed(TensorView hidden, TensorView own, const RowParallel& product) {
+  const TensorView sum{own.data, hidden.rows, hidden.cols, DType::kFloat32};
+  const std::int64_t count = hidden.rows * hidden.cols;
+  const std::span<const std::int32_t> in_turn(in_turn_);
+  partials_.clear();
+  for (int v = 1; v < product.linear.weight->num_values(); ++v) {
+    partials_.push_back(sum.f32() + v * count);
+  }
+  if (!partials_.empty()) {
+    ops_.add_partials(sum, partials_, in_turn.first(partials_.size()), nullptr);
+  }
+  exchange_->sum({sum.f32(), static_cast<std::size_t>(count)});
+  partials_.assign(1, sum.f32());
+  ops_.add_partials(hidden, partials_, in_turn.first(1), product.linear.bias);
 }
 
 // The same, with norm and factor between the product and the hidden state where the model has them.
@@ -354,8 +418,12 @@ void StageModel::norm_shared_projections(const LayerWeights& weights, TensorView
   const std::int64_t own_cols = (attention_.num_heads + attention_.num_kv_heads) * head;
   const TensorView own{exchange_->own().data(), qkv.rows, own_cols, DType::kFloat32};
   copy_columns(own, 0, qkv, {0, own_cols});
-  exchange_->publish(own.bytes());
-  exchange_->complete();
+  for (std::size_t rank = 0; rank < given_.size(); ++rank) {
+    const TensorShard& shard = shard_.ranks[rank];
+    given_[rank] =
+        area(qkv.rows, (shard.heads.size() + shard.kv_heads.size()) * head, DType::kFloat32);
+  }
+  exchange_->gather(given_);
 
   const TensorView all{projections_, qkv.rows, projection_cols(config_), DType::kFloat32};
   const std::int64_t queries = config_.num_heads * head;
@@ -438,8 +506,8 @@ TensorView StageModel::attend(int index, ConstTensorView normed, RowsOfGroups ro
 TensorView StageModel::run_mlp(const LayerWeights& weights, ConstTensorView normed) {
   const RowWidths widths = row_widths(config_, shard_.own);
   const TensorView gate_up{wide_, normed.rows, widths.gate_up, DType::kFloat32};
-  const TensorView activated =
-      TensorView(inner_, normed.rows, shard_.own.intermediate.size(), ops_.compute_dtype());
+  const TensorView activated{inner_, normed.rows, shard_.own.intermediate.size(),
+                             ops_.compute_dtype()};
   ops_.matmul(gate_up, normed, *weights.gate_up.weight, weights.gate_up.bias);
   ops_.activate(activated, gate_up, config_.activation);
   return activated;
@@ -485,8 +553,10 @@ void StageModel::multiply_by_head(TensorView values, ConstTensorView normed, Ind
                         .cols = shard_.own.vocab.size(),
                         .dtype = DType::kFloat32};
   if (head != nullptr) ops_.matmul(part, normed, *head, nullptr);
-  exchange_->publish(part.bytes());
-  exchange_->complete();
+  for (std::size_t rank = 0; rank < given_.size(); ++rank) {
+    given_[rank] = area(normed.rows, shard_.ranks[rank].vocab.size(), DType::kFloat32);
+  }
+  exchange_->gather(given_);
   for (int rank = 0; rank < exchange_->size(); ++rank) {
     const IndexRange ids = shard_.ranks[static_cast<std::size_t>(rank)].vocab;
     const std::size_t row_bytes = static_cast<std::size_t>(ids.size()) * sizeof(float);

@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "comm/shard_exchange.h"
+#include "comm/tensor_exchange.h"
 #include "kernels/ops.h"
 #include "model/config.h"
 #include "model/kv_groups.h"
@@ -44,7 +44,7 @@ class StageModel {
   /// exchange: with the other ranks of the stage, of stage_exchange_bytes(), its buffers where the
   /// operators reach them; null where there are none.
   StageModel(const ModelConfig& config, StagePart part, StageWeights weights, Ops& ops,
-             StageSize size, ShardExchange* exchange = nullptr);
+             const StageSize& size, TensorExchange* exchange = nullptr);
 
   /// One step through this stage's layers, in place; all ranks of the stage together. hidden:
   /// float32 [rows, hidden], in the backend's arena; on the first stage it is written from `tokens`
@@ -66,6 +66,10 @@ class StageModel {
   const ModelConfig& config() const { return config_; }
   const StagePart& part() const { return part_; }
   const StageSize& size() const { return size_; }
+
+  /// Takes memory from the system for all blocks up to `block`, where those below first_new have
+  /// theirs. Gives the first one without: what the next call has as first_new.
+  int touch_blocks(int first_new, int block, ThreadPool& pool);
   DeviceArena& arena() const { return ops_.arena(); }
 
  private:
@@ -89,6 +93,8 @@ class StageModel {
   void pre_norm(TensorView normed, ConstTensorView hidden, const NormWeights& weights);
   void add_outcome(TensorView hidden, ConstTensorView x, const RowParallel& product);
   void add_product(TensorView hidden, ConstTensorView x, const RowParallel& product);
+  void add_gathered(TensorView hidden, const RowParallel& product);
+  void add_summed(TensorView hidden, TensorView own, const RowParallel& product);
   Norm norm_of(const NormWeights& weights) const;
   void multiply_by_head(TensorView values, ConstTensorView normed, IndexRange own);
   KvLayer kv_layer(int index) const;
@@ -106,7 +112,7 @@ class StageModel {
   StageWeights weights_;
   Ops& ops_;
   StageSize size_;
-  ShardExchange* exchange_;
+  TensorExchange* exchange_;
   StageShard shard_;
   AttentionShape attention_;
   Rotations rotations_;
@@ -126,6 +132,8 @@ class StageModel {
   MirroredMemory logits_;          // float32 [own rows of max_logit_rows, vocab]
   std::vector<RowStatistics> statistics_;
   std::vector<const float*> partials_;   // of the sum at hand
+  std::vector<std::size_t> given_;       // bytes of the round at hand, by rank of the stage
+  std::vector<std::int32_t> in_turn_;    // merges of a sum ((0 + 1) + 2) + ...
   std::vector<TokenId> own_tokens_;      // of the step, as rows of the embedding
   std::vector<std::int32_t> positions_;  // of the step's rows, where they are learned
 };

@@ -117,6 +117,11 @@ class Loader {
   }
 
   void copy_rows(const WeightSource& source, Matrix& matrix, std::int64_t first_row) {
+    const auto random = checkpoint_.random_rows(source.name, source.block);
+    if (random && matrix.make_rows(first_row, *random)) {
+      report(sizes_.of(source));
+      return;
+    }
     const std::int64_t cols = source.cols();
     const auto row_bytes = static_cast<std::size_t>(cols) * sizeof(float);
     const auto piece =

@@ -22,9 +22,6 @@ DeviceEnds make_mpi_ends(const Communicator& communicator, const TransportOption
 /// Collective over the communicator. Warms every connection up.
 DeviceEnds make_nccl_ends(const Communicator& communicator, const TransportOptions& options);
 
-/// Whether NCCL is in this build.
-bool nccl_is_built_in();
-
 /// True for a tensor group of several ranks.
 inline bool has_group(const TransportOptions& options) {
   return options.group.size() > 1;

@@ -8,16 +8,14 @@
 #include "comm/cuda/device_ends.h"
 #include "comm/cuda/mpi_device_channel.h"
 #include "comm/cuda/mpi_device_exchange.h"
-#include "comm/cuda/queued_work.h"
-#include "comm/waiting.h"
+#include "comm/cuda/nccl_library.h"
 
 namespace headrace {
 namespace {
 
 class Transport final : public DeviceTransport {
  public:
-  Transport(DeviceEnds ends, const TransportOptions& options)
-      : ends_(std::move(ends)), compute_(options.compute), poll_(options.poll) {}
+  explicit Transport(DeviceEnds ends) : ends_(std::move(ends)) {}
 
   DeviceSender* sender() override { return ends_.sender.get(); }
   DeviceReceiver* receiver() override { return ends_.receiver.get(); }
@@ -27,22 +25,10 @@ class Transport final : public DeviceTransport {
     if (ends_.receiver) ends_.receiver->poll();
     if (ends_.sender) ends_.sender->poll();
     if (ends_.exchange) ends_.exchange->poll();
-    if (poll_) poll_();
-  }
-
-  void wait_for_compute() override {
-    queued_.mark(compute_);
-    for (const std::int64_t begin = now_ns(); !queued_.ended("on its layers");) {
-      poll();
-      pause_politely(now_ns() - begin);
-    }
   }
 
  private:
   DeviceEnds ends_;
-  Stream compute_;
-  std::function<void()> poll_;
-  QueuedWork queued_;
 };
 
 void require_sound(const Communicator& communicator, const TransportOptions& options) {
@@ -95,9 +81,7 @@ DeviceEnds make_mpi_ends(const Communicator& communicator, const TransportOption
 }
 
 std::string why_not(TransportKind kind) {
-  if (kind == TransportKind::kNccl && !nccl_is_built_in()) {
-    return "this build was configured without NCCL";
-  }
+  if (kind == TransportKind::kNccl) return nccl_library_problem();
   if (kind == TransportKind::kMpiCudaAware && !mpi_is_cuda_aware()) {
     return "this MPI does not take memory of a GPU (MPIX_Query_cuda_support); mpi-staged needs no "
            "such MPI";
@@ -115,7 +99,7 @@ std::unique_ptr<DeviceTransport> make_device_transport(const Communicator& commu
   require_sound(communicator, options);
   DeviceEnds ends = options.kind == TransportKind::kNccl ? make_nccl_ends(communicator, options)
                                                          : make_mpi_ends(communicator, options);
-  return std::make_unique<Transport>(std::move(ends), options);
+  return std::make_unique<Transport>(std::move(ends));
 }
 
 }  // namespace headrace

@@ -124,8 +124,4 @@ DeviceEnds make_nccl_ends(const Communicator& communicator, const TransportOptio
   return ends;
 }
 
-bool nccl_is_built_in() {
-  return true;
-}
-
 }  // namespace headrace

@@ -1,17 +1,18 @@
-// In the place of nccl_ends.cpp where NCCL was not found.
+// In the place of what uses NCCL where it was not found.
 #include <stdexcept>
 
 #include "comm/cuda/device_ends.h"
+#include "comm/cuda/nccl_library.h"
 
 namespace headrace {
 
-DeviceEnds make_nccl_ends(const Communicator& /*communicator*/,
-                          const TransportOptions& /*options*/) {
-  throw std::logic_error("NCCL is not in this build");
+std::string nccl_library_problem() {
+  return "this build was configured without NCCL";
 }
 
-bool nccl_is_built_in() {
-  return false;
+DeviceEnds make_nccl_ends(const Communicator& /*communicator*/,
+                          const TransportOptions& /*options*/) {
+  throw std::logic_error(nccl_library_problem());
 }
 
 }  // namespace headrace

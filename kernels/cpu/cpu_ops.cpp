@@ -25,6 +25,10 @@ constexpr std::int64_t kPackedRows = 240;
 // Elements of a row-wise operator that are worth a task of their own: about 10 us of work.
 constexpr std::int64_t kElementsPerTask = 16384;
 
+// Elements of packed rows that are: the same product waits for them, so threads have to end
+// together.
+constexpr std::int64_t kPackedPerTask = 8192;
+
 // Products (multiply-adds) that are worth a task of their own: about 5 us at 100 G/s.
 constexpr std::int64_t kProductsPerTask = 500'000;
 
@@ -371,7 +375,7 @@ class CpuOps final : public Ops {
     const std::int64_t blocks = num_row_blocks(rows, kernels.tile_rows);
     const std::int64_t row_dwords = matrix.row_dwords(kernels.dwords_per_step);
     const std::int64_t per_task =
-        std::max<std::int64_t>(1, kElementsPerTask / (kernels.tile_rows * row_dwords));
+        std::max<std::int64_t>(1, kPackedPerTask / (kernels.tile_rows * x.cols));
     run(ceil_div(blocks, per_task), [&](std::int64_t task) {
       for (std::int64_t b = task * per_task; b < std::min(blocks, (task + 1) * per_task); ++b) {
         const std::int64_t begin = b * rows / blocks;

@@ -44,9 +44,11 @@ struct VnniInt8 {
 
   /// Sixteen values, rounded to integers, as the inputs of four steps; gives their sum.
   static std::int32_t store_inputs(std::uint32_t* out, Lanes::V v) {
-    const I integers = _mm512_cvtps_epi32(v);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm512_cvtepi32_epi8(integers));
-    return _mm512_reduce_add_epi32(integers);
+    const __m128i bytes = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(v));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), bytes);
+    const __m128i fours = _mm_dpbusd_epi32(_mm_setzero_si128(), _mm_set1_epi8(1), bytes);
+    const __m128i pairs = _mm_add_epi32(fours, _mm_shuffle_epi32(fours, 0x4E));
+    return _mm_cvtsi128_si32(_mm_add_epi32(pairs, _mm_shuffle_epi32(pairs, 0xB1)));
   }
 };
 

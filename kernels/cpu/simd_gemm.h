@@ -47,6 +47,18 @@ template <int NV>
   return (kPrefetchSteps + (within ? 0 : (NV - 1) * steps)) * kPanelColumns;
 }
 
+// Lines of packed rows that a step fetches into the L1 cache, so that those of the next run are
+// there when the steps of a run have passed. The rows of several blocks do not fit there beside the
+// panels, and a run's first step needs a line of every row at once.
+template <int Lines, int Steps>
+inline constexpr int kRowLinesPerStep = (Lines + Steps - 1) / Steps;
+
+template <int Lines>
+[[gnu::always_inline]] inline void fetch_rows(const std::uint32_t* rows) {
+#pragma GCC unroll 16
+  for (int line = 0; line < Lines; ++line) __builtin_prefetch(rows + line * kRunDwords, 0, 3);
+}
+
 // Sums is what format F's step() adds to, for MR rows and NV panels.
 template <class F, int MR, int NV, Prefetch P, class Sums>
 [[gnu::always_inline]] inline void add_steps(Sums& acc, const GemmTile& tile,
@@ -57,9 +69,12 @@ template <class F, int MR, int NV, Prefetch P, class Sums>
   for (std::int64_t step = steps.begin; step < steps.end;) {
     const std::int64_t run = step / kRunSteps;
     const std::uint32_t* a = tile.rows + run * MR * kRunDwords + step % kRunSteps * Rows::kStep;
+    constexpr int kLines = kRowLinesPerStep<MR, kRunSteps>;
+    const std::uint32_t* next_rows = tile.rows + (run + 1) * MR * kRunDwords;
     const std::int64_t run_end =
         (run + 1) * kRunSteps < steps.end ? (run + 1) * kRunSteps : steps.end;
-    for (; step < run_end; ++step, a += Rows::kStep) {
+    for (; step < run_end; ++step, a += Rows::kStep, next_rows += kLines * kRunDwords) {
+      fetch_rows<kLines>(next_rows);
       const std::int64_t at = step * kPanelColumns;
       if constexpr (P == Prefetch::kNextPanels) {
         __builtin_prefetch(tile.next_lines + at, 0, 2);

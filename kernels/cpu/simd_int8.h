@@ -121,9 +121,13 @@ template <class Q, int MR, int NV, Prefetch P>
 [[gnu::always_inline]] inline void add_group(IntegerSums<Q, MR, NV>& sums, const GemmTile& tile,
                                              const PanelPointers<NV>& panels,
                                              const std::uint32_t* a, const Segment& group) {
+  constexpr int kLines =
+      kRowLinesPerStep<MR * GroupRows<Q>::kRowStride / kRunDwords, kGroupSteps<Q>>;
+  const std::uint32_t* next_rows = a + MR * GroupRows<Q>::kRowStride;
   const std::int64_t ahead = prefetch_distance<NV>(tile, group.begin);
   for (std::int64_t at = group.begin * kPanelColumns; at < group.end * kPanelColumns;
-       at += kPanelColumns, a += Q::kDwordsPerStep) {
+       at += kPanelColumns, a += Q::kDwordsPerStep, next_rows += kLines * kRunDwords) {
+    fetch_rows<kLines>(next_rows);
     if constexpr (P == Prefetch::kNextPanels) {
       __builtin_prefetch(tile.next_lines + at, 0, 2);
     } else {
@@ -272,6 +276,57 @@ struct Int8Group {
   }
 };
 
+// The same of at most kQuantizationGroup elements, which are read once. What is missing to a whole
+// group counts as zero.
+template <class F, class Q>
+class Int8RegisterGroup {
+  using L = typename F::Lanes;
+
+ public:
+  [[gnu::always_inline]] Int8RegisterGroup(const std::byte* x, std::int64_t begin,
+                                           std::int64_t end) {
+    if (end - begin == kQuantizationGroup) {
+#pragma GCC unroll 4
+      for (int i = 0; i < kRegisters; ++i) at_[i] = F::load_elements(x, begin + 16 * i, 16);
+      return;
+    }
+    for (int i = 0; i < kRegisters; ++i) {
+      const std::int64_t first = begin + 16 * i;
+      at_[i] = first < end ? F::load_elements(x, first, lanes_at(first, end)) : L::zero();
+    }
+  }
+
+  [[gnu::always_inline]] IntegerScale scale() const {
+    Magnitude16<L> magnitude;
+#pragma GCC unroll 4
+    for (int i = 0; i < kRegisters; ++i) magnitude.add(at_[i]);
+    return int8_scale(magnitude.largest(), magnitude.finite());
+  }
+
+  // Stores all integers and gives where sums begin (Q::start()).
+  [[gnu::always_inline]] std::int32_t store(std::uint32_t* out, const IntegerScale& scale) const {
+    const std::int32_t sum = store(out, scale, 0, kQuantizationGroup);
+    return Q::kOffset ? -128 * sum : 0;
+  }
+
+  // Stores the integers from element `first` of the group on, before `last`, in their places, and
+  // gives their sum.
+  [[gnu::always_inline]] std::int32_t store(std::uint32_t* out, const IntegerScale& scale,
+                                            int first, int last) const {
+    const auto inverse = L::set1(scale.inverse);
+    std::int32_t sum = 0;
+#pragma GCC unroll 4
+    for (int i = first / 16; i < last / 16; ++i) {
+      sum += Q::store_inputs(out + 4 * i * Q::kDwordsPerStep, L::mul(at_[i], inverse));
+    }
+    return sum;
+  }
+
+ private:
+  static constexpr int kRegisters = kQuantizationGroup / 16;
+  typename L::V at_[kRegisters];
+};
+
 // Rows of inputs in format F, for weights of int8 or int4.
 template <class F, class Q, Quantization W>
 void pack_int8(const PackArgs& args) {
@@ -283,7 +338,7 @@ void pack_int8(const PackArgs& args) {
       const std::int32_t left = segment.num_elements - first;
       for (int r = 0; r < args.num_rows; ++r) {
         const std::int64_t begin = (args.first_row + r) * args.k + segment.first_element + first;
-        const Int8Group<F, Q> group{
+        const Int8RegisterGroup<F, Q> group{
             args.x, begin, begin + (left < kQuantizationGroup ? left : kQuantizationGroup)};
         const IntegerScale scale = group.scale();
         args.scales[group_at + r] = scale.scale;

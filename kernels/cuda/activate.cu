@@ -46,14 +46,8 @@ void launch_for(const ActivateLaunch& args, Stream stream) {
 }  // namespace
 
 void launch_activate(const ActivateLaunch& args, Stream stream) {
-  switch (args.out_dtype) {
-    case DType::kFloat32:
-      return launch_for<float>(args, stream);
-    case DType::kBFloat16:
-      return launch_for<BFloat16>(args, stream);
-    case DType::kFloat16:
-      return launch_for<Float16>(args, stream);
-  }
+  with_element_type(args.out_dtype,
+                    [&](auto type) { launch_for<typename decltype(type)::type>(args, stream); });
 }
 
 }  // namespace headrace

@@ -8,10 +8,17 @@
 
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/elementwise.h"
+#include "kernels/cuda_backend.h"
 
 namespace headrace {
 
 CudaArena::CudaArena(cudaStream_t stream) : stream_(stream) {}
+
+Stream cuda_stream(DeviceArena& arena) {
+  const auto* own = dynamic_cast<CudaArena*>(&arena);
+  if (own == nullptr) throw std::logic_error("the stream of what does not compute on a GPU");
+  return own->stream();
+}
 
 void CudaArena::reserve(std::size_t bytes) {
   if (reserved_.bytes() > 0) throw std::logic_error("the GPU's memory was reserved before");

@@ -18,6 +18,8 @@ class CudaArena final : public DeviceArena {
  public:
   explicit CudaArena(cudaStream_t stream);
 
+  cudaStream_t stream() const { return stream_; }
+
   bool is_host() const override { return false; }
   void reserve(std::size_t bytes) override;
   std::byte* take(std::size_t bytes) override;

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cuda/elementwise.h"
 #include "kernels/numeric.h"
 #include "kernels/op_checks.h"
 #include "kernels/read_element.h"
@@ -55,6 +56,16 @@ void CudaMatrix::set_rows(std::int64_t first_row, ConstTensorView rows) {
                      [&](std::byte* place, std::size_t begin, std::size_t count) {
                        write_rounded({place, 1, elements(count), dtype_}, rows, elements(begin));
                      });
+}
+
+bool CudaMatrix::make_rows(std::int64_t first_row, const RandomRows& rows) {
+  require_rows_fit(*this, first_row, {nullptr, rows.rows, k(), dtype_});
+  launch_make_rows({.out = weights_ + matrix_bytes(first_row, k(), dtype_),
+                    .rows = rows,
+                    .cols = k(),
+                    .out_dtype = dtype_},
+                   arena_.stream());
+  return true;
 }
 
 ReductionTree without_slices(const ReductionTree& tree) {

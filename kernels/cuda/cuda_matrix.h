@@ -18,6 +18,7 @@ class CudaMatrix final : public Matrix {
   int num_values() const override { return tree_.num_values(); }
   std::size_t bytes() const override;
   void set_rows(std::int64_t first_row, ConstTensorView rows) override;
+  bool make_rows(std::int64_t first_row, const RandomRows& rows) override;
 
   const ReductionTree& tree() const { return tree_; }
   const std::byte* weights() const { return weights_; }

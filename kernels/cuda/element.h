@@ -7,6 +7,7 @@
 #include "kernels/cuda/ptx.h"
 #include "kernels/cuda/simt.h"
 #include "kernels/numeric.h"
+#include "kernels/tensor.h"
 
 namespace headrace {
 
@@ -16,6 +17,19 @@ struct BFloat16 {
 struct Float16 {
   std::uint16_t bits;
 };
+
+/// call(std::type_identity<T>()) with the T that elements of this type have.
+template <class Call>
+void with_element_type(DType dtype, const Call& call) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return call(std::type_identity<float>());
+    case DType::kBFloat16:
+      return call(std::type_identity<BFloat16>());
+    case DType::kFloat16:
+      return call(std::type_identity<Float16>());
+  }
+}
 
 HR_DEVICE float to_float(float value) {
   return value;

@@ -67,6 +67,24 @@ struct CopyRowsOp {
   }
 };
 
+template <class T>
+struct MakeRowsOp {
+  T* out;
+  RandomRows rows;
+  std::int64_t cols;
+
+  template <int kCount>
+  HR_DEVICE void apply(std::int64_t row, std::int64_t column) const {
+    const std::uint64_t first = rows.first + static_cast<std::uint64_t>(row) * rows.stride +
+                                static_cast<std::uint64_t>(column);
+    Pack<float, kCount> values;
+    for (int e = 0; e < kCount; ++e) {
+      values.items[e] = rows.values(first + static_cast<std::uint64_t>(e));
+    }
+    store_floats<kCount>(out + row * cols + column, values);
+  }
+};
+
 struct AddScaledOp {
   float* inout;
   const float* x;
@@ -87,36 +105,27 @@ struct AddScaledOp {
 }  // namespace
 
 void launch_embed(const EmbedLaunch& args, Stream stream) {
-  const ElementwiseShape shape{args.rows, args.k, {args.out, args.table}};
-  switch (args.table_dtype) {
-    case DType::kFloat32:
-      return launch_elementwise(
-          EmbedOp<float>{args.out, static_cast<const float*>(args.table), args.ids, args.k}, shape,
-          stream);
-    case DType::kBFloat16:
-      return launch_elementwise(
-          EmbedOp<BFloat16>{args.out, static_cast<const BFloat16*>(args.table), args.ids, args.k},
-          shape, stream);
-    case DType::kFloat16:
-      return launch_elementwise(
-          EmbedOp<Float16>{args.out, static_cast<const Float16*>(args.table), args.ids, args.k},
-          shape, stream);
-  }
+  with_element_type(args.table_dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    launch_elementwise(EmbedOp<T>{args.out, static_cast<const T*>(args.table), args.ids, args.k},
+                       {args.rows, args.k, {args.out, args.table}}, stream);
+  });
 }
 
 void launch_convert(const ConvertLaunch& args, Stream stream) {
-  const ElementwiseShape shape{1, args.count, {args.out, args.x}};
-  switch (args.out_dtype) {
-    case DType::kFloat32:
-      return launch_elementwise(ConvertOp<float>{static_cast<float*>(args.out), args.x}, shape,
-                                stream);
-    case DType::kBFloat16:
-      return launch_elementwise(ConvertOp<BFloat16>{static_cast<BFloat16*>(args.out), args.x},
-                                shape, stream);
-    case DType::kFloat16:
-      return launch_elementwise(ConvertOp<Float16>{static_cast<Float16*>(args.out), args.x}, shape,
-                                stream);
-  }
+  with_element_type(args.out_dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    launch_elementwise(ConvertOp<T>{static_cast<T*>(args.out), args.x},
+                       {1, args.count, {args.out, args.x}}, stream);
+  });
+}
+
+void launch_make_rows(const MakeRowsLaunch& args, Stream stream) {
+  with_element_type(args.out_dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    launch_elementwise(MakeRowsOp<T>{static_cast<T*>(args.out), args.rows, args.cols},
+                       {args.rows.rows, args.cols, {args.out}}, stream);
+  });
 }
 
 void launch_scale(const ScaleLaunch& args, Stream stream) {

@@ -8,6 +8,7 @@
 //   activate      4 (gated 8) read, bytes(T) written  scale       4 read, 4 written
 //   soft_cap      4 read, 4 written                   add_scaled  8 read, 4 written
 //   add_partials  4 * (parts + 1) read, 4 written    copy_rows   4 read, 4 written
+//   make_rows     bytes(T) written
 #pragma once
 
 #include <cstdint>
@@ -69,6 +70,15 @@ struct CopyRowsLaunch {
   std::int64_t x_stride = 0;
 };
 void launch_copy_rows(const CopyRowsLaunch& args, Stream stream);
+
+/// Weights that are drawn where they lie.
+struct MakeRowsLaunch {
+  void* out = nullptr;  // [rows.rows, cols]
+  RandomRows rows;
+  std::int64_t cols = 0;
+  DType out_dtype = DType::kFloat32;
+};
+void launch_make_rows(const MakeRowsLaunch& args, Stream stream);
 
 struct AddScaledLaunch {
   float* inout = nullptr;

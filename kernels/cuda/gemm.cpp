@@ -122,13 +122,11 @@ struct CudaGemm::Pinned {
 };
 
 CudaGemm::CudaGemm(DType dtype, cudaStream_t stream, std::size_t workspace_bytes)
-    : dtype_(dtype), stream_(stream), workspace_(workspace_bytes) {
-  HR_CUBLAS(cublasLtCreate(&handle_));
-}
+    : dtype_(dtype), stream_(stream), workspace_(workspace_bytes) {}
 
 CudaGemm::~CudaGemm() {
   pinned_.clear();
-  cublasLtDestroy(handle_);
+  if (handle_ != nullptr) cublasLtDestroy(handle_);
 }
 
 // x and out are left out: the algorithm must not depend on where a step's tensors lie.
@@ -145,6 +143,8 @@ void CudaGemm::pin(const GemmArgs& args) {
   const Key key = key_of(args);
   std::unique_ptr<Pinned>& entry = pinned_[key];
   if (entry != nullptr) return;
+  // The library is needed from here on: what has no products does without.
+  if (handle_ == nullptr) HR_CUBLAS(cublasLtCreate(&handle_));
   auto pinned = std::make_unique<Pinned>(args, dtype_);
   pinned->choose_algorithm(handle_, workspace_.bytes(), std::get<3>(key));
   entry = std::move(pinned);

@@ -129,14 +129,8 @@ void launch_norm(const NormLaunch& launch, Stream stream) {
                       .bias = launch.norm.bias,
                       .eps = launch.norm.eps,
                       .centred = launch.norm.kind == NormKind::kLayer};
-  switch (launch.out_dtype) {
-    case DType::kFloat32:
-      return launch_for<float>(args, stream);
-    case DType::kBFloat16:
-      return launch_for<BFloat16>(args, stream);
-    case DType::kFloat16:
-      return launch_for<Float16>(args, stream);
-  }
+  with_element_type(launch.out_dtype,
+                    [&](auto type) { launch_for<typename decltype(type)::type>(args, stream); });
 }
 
 }  // namespace headrace

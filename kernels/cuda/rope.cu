@@ -79,14 +79,8 @@ void launch_for(const RopeLaunch& args, Stream stream) {
 }  // namespace
 
 void launch_rope_and_store_kv(const RopeLaunch& args, Stream stream) {
-  switch (args.dtype) {
-    case DType::kFloat32:
-      return launch_for<float>(args, stream);
-    case DType::kBFloat16:
-      return launch_for<BFloat16>(args, stream);
-    case DType::kFloat16:
-      return launch_for<Float16>(args, stream);
-  }
+  with_element_type(args.dtype,
+                    [&](auto type) { launch_for<typename decltype(type)::type>(args, stream); });
 }
 
 }  // namespace headrace

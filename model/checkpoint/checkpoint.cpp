@@ -27,6 +27,11 @@ std::unique_ptr<Checkpoint> Checkpoint::open(const std::filesystem::path& model)
                   path.string(), what.empty() ? std::string() : "; it looks like " + what));
 }
 
+std::optional<RandomRows> Checkpoint::random_rows(std::string_view /*name*/,
+                                                  const TensorBlock& /*block*/) const {
+  return std::nullopt;
+}
+
 void Checkpoint::read_integers(std::string_view name, const TensorBlock& /*block*/,
                                std::span<const std::int32_t> /*bounds*/, IntegerBlock& /*out*/) {
   throw std::invalid_argument("tensor " + std::string(name) + " is not quantised");

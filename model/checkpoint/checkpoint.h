@@ -8,11 +8,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "kernels/random_values.h"
 #include "kernels/tensor.h"
 #include "model/checkpoint/input_file.h"
 #include "model/checkpoint/integer_layout.h"
@@ -77,6 +79,11 @@ class Checkpoint {
   /// Bytes that read_block() takes from the files: more than the block has where it reads bytes
   /// between. Throws like it.
   virtual std::uint64_t bytes_to_read(std::string_view name, const TensorBlock& block) const = 0;
+
+  /// How a block's values are drawn, for whoever makes them without reading; nullopt where they are
+  /// those of files. Throws std::out_of_range as read_block() does.
+  virtual std::optional<RandomRows> random_rows(std::string_view name,
+                                                const TensorBlock& block) const;
 
   /// Reads a block of a quantised matrix as it is stored. bounds: where the reader cuts the block's
   /// columns into slices, from 0 on; the matrix was quantised for the same ones, or

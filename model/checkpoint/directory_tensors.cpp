@@ -66,9 +66,11 @@ class Collector {
       const bool transposed = is_matrix && at.layout.form == StoredForm::kTransposed;
       DirectoryTensor stored{.name = at.name,
                              .shape = tensor.shape,
+                             .type = {},
                              .form = is_matrix || at.layout.form == StoredForm::kOneLess
                                          ? at.layout.form
-                                         : StoredForm::kPlain};
+                                         : StoredForm::kPlain,
+                             .parts = {}};
       stored.shape.front() = part.stored_rows;
       if (transposed) std::swap(stored.shape[0], stored.shape[1]);
       tensors_.push_back(std::move(stored));

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "kernels/numeric.h"
+#include "kernels/random_values.h"
 #include "model/checkpoint/appearance.h"
 #include "model/checkpoint/decoder_tensors.h"
 #include "model/checkpoint/embedded_files.h"
@@ -19,31 +19,10 @@
 namespace headrace {
 namespace {
 
-// The finaliser of splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators,
-// 2014): every bit of the counter reaches every bit of the result.
-std::uint64_t mix(std::uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-  return z ^ (z >> 31);
-}
-
-/// How the values of a tensor are drawn: uniformly around a centre.
-struct Values {
-  float centre = 0.0F;
-  float half_width = 0.0F;
-  std::uint64_t stream = 0;
-
-  float operator()(std::uint64_t index) const {
-    const std::uint64_t bits = mix(stream + (index + 1) * 0x9e3779b97f4a7c15U);
-    const float unit = static_cast<float>(static_cast<std::int64_t>(bits) >> 40) * 0x1p-23F;
-    return round_to_bf16(centre + half_width * unit);
-  }
-};
-
 // A sum of `cols` products keeps the variance of its inputs where weights have the variance 1 /
 // cols; a uniform distribution of half width w has w * w / 3.
-Values values_of(const DecoderTensor& tensor) {
-  Values values;
+RandomValues values_of(const DecoderTensor& tensor) {
+  RandomValues values;
   values.stream = XXH3_64bits(tensor.name.data(), tensor.name.size());
   if (tensor.shape.size() == 2) {
     values.half_width = std::sqrt(3.0F / static_cast<float>(tensor.shape[1]));
@@ -78,21 +57,17 @@ class DummyCheckpoint : public Checkpoint {
   DType preferred_dtype() const override { return DType::kBFloat16; }
 
   void read_block(std::string_view name, const TensorBlock& block, float* out) override {
-    const auto info = find(name);
-    if (info == infos_.end()) {
-      throw std::out_of_range(fmt::format("there is no tensor {}", in_quotes(name)));
+    const RandomRows rows = rows_of(name, block);
+    for (std::int64_t row = 0; row < rows.rows; ++row) {
+      const std::uint64_t first = rows.first + static_cast<std::uint64_t>(row) * rows.stride;
+      const auto cols = static_cast<std::uint64_t>(block.col_end - block.col_begin);
+      for (std::uint64_t col = 0; col < cols; ++col) *out++ = rows.values(first + col);
     }
-    const bool inside = block.row_begin >= 0 && block.row_begin <= block.row_end &&
-                        block.row_end <= info->rows && block.col_begin >= 0 &&
-                        block.col_begin <= block.col_end && block.col_end <= info->cols;
-    if (!inside) throw std::out_of_range(fmt::format("no such block of {}", in_quotes(name)));
-    const Values values = values_[static_cast<std::size_t>(info - infos_.begin())];
-    for (std::int64_t row = block.row_begin; row < block.row_end; ++row) {
-      const auto first = static_cast<std::uint64_t>(row * info->cols);
-      for (std::int64_t col = block.col_begin; col < block.col_end; ++col) {
-        *out++ = values(first + static_cast<std::uint64_t>(col));
-      }
-    }
+  }
+
+  std::optional<RandomRows> random_rows(std::string_view name,
+                                        const TensorBlock& block) const override {
+    return rows_of(name, block);
   }
 
   std::uint64_t bytes_to_read(std::string_view /*name*/,
@@ -115,6 +90,21 @@ class DummyCheckpoint : public Checkpoint {
   std::string generation_config() const override { return generation_config_; }
 
  private:
+  RandomRows rows_of(std::string_view name, const TensorBlock& block) const {
+    const auto info = find(name);
+    if (info == infos_.end()) {
+      throw std::out_of_range(fmt::format("there is no tensor {}", in_quotes(name)));
+    }
+    const bool inside = block.row_begin >= 0 && block.row_begin <= block.row_end &&
+                        block.row_end <= info->rows && block.col_begin >= 0 &&
+                        block.col_begin <= block.col_end && block.col_end <= info->cols;
+    if (!inside) throw std::out_of_range(fmt::format("no such block of {}", in_quotes(name)));
+    return {.values = values_[static_cast<std::size_t>(info - infos_.begin())],
+            .first = static_cast<std::uint64_t>(block.row_begin * info->cols + block.col_begin),
+            .stride = static_cast<std::uint64_t>(info->cols),
+            .rows = block.row_end - block.row_begin};
+  }
+
   std::vector<TensorInfo>::const_iterator find(std::string_view name) const {
     const auto found = std::lower_bound(
         infos_.begin(), infos_.end(), name,
@@ -124,8 +114,8 @@ class DummyCheckpoint : public Checkpoint {
 
   ModelConfig config_;
   std::string generation_config_;
-  std::vector<TensorInfo> infos_;  // in order of name
-  std::vector<Values> values_;     // likewise
+  std::vector<TensorInfo> infos_;     // in order of name
+  std::vector<RandomValues> values_;  // likewise
 };
 
 }  // namespace

@@ -34,6 +34,7 @@ Activation activation_of(const JsonObject& config, std::string_view key, Activat
                    [&](const ActivationName& known) { return known.name == *name; });
   if (found == kActivationNames.end()) {
     std::vector<std::string_view> names;
+    names.reserve(kActivationNames.size());
     for (const ActivationName& known : kActivationNames) names.push_back(known.name);
     config.refuse(key, fmt::format("supported: {}", fmt::join(names, ", ")));
   }

@@ -78,7 +78,8 @@ HeadOutcome run_head(StageModel& head, const CalibrationText& text, HiddenStates
       const StageModel::Logits logits = head.logits(hidden.passage(p), rows);
       for (int r = 0; r < count; ++r) {
         const float* row = logits.values.f32() + r * logits.values.cols;
-        const TokenId next = tokens[static_cast<std::size_t>(first + r + 1)];
+        const int next_place = first + r + 1;
+        const TokenId next = tokens[static_cast<std::size_t>(next_place)];
         outcome.likeliest.push_back(
             static_cast<TokenId>(std::max_element(row, row + logits.values.cols) - row));
         outcome.log_probability +=

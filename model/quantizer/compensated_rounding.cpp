@@ -146,7 +146,8 @@ void CompensatedRounding::round_block(const Block& block, const float* values,
     left[i] = static_cast<double>(values[block.begin + block.order[i]]);
   }
   for (std::size_t i = 0; i < size; ++i) {
-    const auto column = static_cast<std::size_t>(block.begin + block.order[i]);
+    const auto place = block.begin + block.order[i];
+    const auto column = static_cast<std::size_t>(place);
     const auto unit = static_cast<std::size_t>(unit_of_[column]);
     const auto scale = static_cast<double>(out.scales[unit]);
     if (!(scale > 0.0)) {

@@ -11,11 +11,13 @@ namespace headrace {
 
 RelayStage::RelayStage(StageExecutor& executor, RelayLinks links, RelaySettings settings)
     : executor_(executor),
-      links_(links),
+      links_(std::move(links)),
       settings_(std::move(settings)),
-      hidden_(executor.arena(), {.max_rows = settings_.max_rows,
-                                 .hidden_size = settings_.hidden_size,
-                                 .passed_on = links_.downstream != nullptr}) {}
+      hidden_(executor.arena(),
+              {.max_rows = settings_.max_rows,
+               .hidden_size = settings_.hidden_size,
+               .passed_on = links_.downstream != nullptr},
+              links_.hidden) {}
 
 void RelayStage::run() {
   while (take_step()) {
@@ -24,7 +26,7 @@ void RelayStage::run() {
   if (sender == nullptr) return;
   Waiting waiting(settings_.downstream_name + " to take the last message",
                   settings_.stall_timeout_s);
-  while (!sender->drained()) waiting.pause();
+  while (!sender->drained() || !hidden_.drained()) waiting.pause();
 }
 
 std::span<const std::byte> RelayStage::wait_for_step() {
@@ -35,6 +37,7 @@ std::span<const std::byte> RelayStage::wait_for_step() {
     if (auto bytes = links_.upstream->try_receive()) return *bytes;
     if (links_.downstream != nullptr) links_.downstream->poll();
     if (links_.results != nullptr) links_.results->poll();
+    hidden_.poll();
     waiting.pause();
   }
 }
@@ -44,12 +47,15 @@ std::span<std::byte> RelayStage::wait_for_buffer(MessageSender& sender, const st
   for (;;) {
     if (auto buffer = sender.try_acquire()) return *buffer;
     links_.upstream->poll();
+    hidden_.poll();
     waiting.pause();
   }
 }
 
 bool RelayStage::take_step() {
-  const int hidden_size = settings_.stage == 0 ? 0 : settings_.hidden_size;  // of the message
+  // Of the message: the first stage makes the states itself.
+  const int hidden_size =
+      settings_.stage == 0 ? 0 : links_.hidden.received_in_messages(settings_.hidden_size);
   const StepMessage message = read_step_message(wait_for_step(), hidden_size);
   const bool last = message.plan.last;
   SpanRecorder* recorder = settings_.recorder;
@@ -72,7 +78,7 @@ void RelayStage::pass_on(const StepMessage& message) {
     const ScopedPhase phase(settings_.recorder, Phase::kReceive);
     buffer = wait_for_buffer(*links_.downstream, settings_.downstream_name);
     room = write_step_message(buffer, message.times, message.plan_bytes, message.plan.num_rows(),
-                              settings_.hidden_size);
+                              links_.hidden.sent_in_messages(settings_.hidden_size));
     hidden = hidden_.take_in(message.plan.num_rows(), message.hidden, room);
     links_.upstream->release();
   }
@@ -105,6 +111,7 @@ void RelayStage::end(const StepMessage& message) {
     }
     const ScopedPhase phase(settings_.recorder, Phase::kSampling);
     result = executor_.sample(message.plan, hidden);
+    hidden_.give_out(hidden, {});
   }
   if (links_.results != nullptr) answer(message, result);
 }

@@ -22,6 +22,7 @@ struct RelayLinks {
   MessageReceiver* upstream = nullptr;
   MessageSender* downstream = nullptr;  // null on the last stage
   MessageSender* results = nullptr;     // to the head; only from the last stage's first rank
+  HiddenLinks hidden = {};
 };
 
 struct RelaySettings {

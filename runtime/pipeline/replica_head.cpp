@@ -24,12 +24,14 @@ ReplicaHead::ReplicaHead(Scheduler& scheduler, StageExecutor& executor, HeadLink
                          HeadSettings settings)
     : scheduler_(scheduler),
       executor_(executor),
-      links_(links),
+      links_(std::move(links)),
       settings_(std::move(settings)),
       times_(static_cast<std::size_t>(settings_.num_stages)),
-      hidden_(executor.arena(), {.max_rows = settings_.max_rows,
-                                 .hidden_size = settings_.hidden_size,
-                                 .passed_on = links_.downstream != nullptr}),
+      hidden_(executor.arena(),
+              {.max_rows = settings_.max_rows,
+               .hidden_size = settings_.hidden_size,
+               .passed_on = links_.downstream != nullptr},
+              links_.hidden),
       last_heard_ns_(now_ns()) {}
 
 void ReplicaHead::poll() {
@@ -44,7 +46,8 @@ bool ReplicaHead::has_room() {
   for (MessageSender* peer : links_.peers) {
     if (!peer->try_acquire()) return false;
   }
-  return links_.downstream == nullptr || links_.downstream->try_acquire().has_value();
+  if (links_.downstream == nullptr) return true;
+  return links_.downstream->try_acquire().has_value() && hidden_.has_room();
 }
 
 bool ReplicaHead::start_step() {
@@ -120,7 +123,8 @@ void ReplicaHead::run_first(const StepPlan& plan) {
   const std::optional<std::span<std::byte>> buffer = links_.downstream->try_acquire();
   if (!buffer) throw std::logic_error("a step was submitted with no buffer free");
   const std::span<std::byte> room =
-      write_step_message(*buffer, times_, plan_bytes_, plan.num_rows(), settings_.hidden_size);
+      write_step_message(*buffer, times_, plan_bytes_, plan.num_rows(),
+                         links_.hidden.sent_in_messages(settings_.hidden_size));
   {
     const ScopedTime time(times_[0].busy_ns);
     const TensorView hidden = hidden_.take_in(plan.num_rows(), {}, room);
@@ -134,6 +138,7 @@ void ReplicaHead::run_first(const StepPlan& plan) {
 }
 
 std::optional<StepResult> ReplicaHead::try_result() {
+  hidden_.poll();
   std::optional<StepResult> result;
   if (links_.results == nullptr) {
     if (own_results_.empty()) return std::nullopt;
@@ -215,6 +220,7 @@ void ReplicaHead::finish() {
   for (MessageSender* peer : links_.peers) {
     while (!peer->drained()) answer.pause();
   }
+  while (!hidden_.drained()) answer.pause();
 }
 
 }  // namespace headrace

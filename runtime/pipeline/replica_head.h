@@ -22,6 +22,7 @@ struct HeadLinks {
   std::vector<MessageSender*> peers;  // to the ranks that share the first stage
   MessageSender* downstream = nullptr;
   MessageReceiver* results = nullptr;
+  HiddenLinks hidden = {};
 };
 
 struct HeadSettings {

@@ -12,6 +12,7 @@ namespace headrace {
 StageExecutor::StageExecutor(StageModel& model, ThreadPool& pool, ExecutorLimits limits,
                              ShardExchange* exchange)
     : model_(model),
+      pool_(pool),
       exchange_(exchange),
       limits_(limits),
       max_lengths_(static_cast<std::size_t>(limits.max_num_seqs)) {
@@ -55,6 +56,9 @@ void StageExecutor::apply(const StepPlan& plan) {
     max_lengths_.at(static_cast<std::size_t>(admission.slot)) = admission.max_length;
   }
   std::span<const BlockId> blocks = plan.new_blocks;
+  for (const BlockId block : blocks) {
+    touched_blocks_ = model_.touch_blocks(touched_blocks_, block, pool_);
+  }
   std::int32_t next_row = 0;
   for (const StepEntry& entry : plan.entries) {
     const auto slot = static_cast<std::size_t>(entry.slot);

@@ -43,6 +43,7 @@ class StageExecutor {
   std::vector<IndexRange> drawn_rows(int tensor_rank) const;
 
   StageModel& model_;
+  ThreadPool& pool_;
   ShardExchange* exchange_;
   ExecutorLimits limits_;
   /// What a KV group has of the running sequences and of the current step.
@@ -55,9 +56,10 @@ class StageExecutor {
 
   std::vector<Group> groups_;
   std::vector<std::span<const SequenceRows>> rows_of_groups_;  // of the current step
-  std::vector<std::int32_t> max_lengths_;                      // by slot
-  std::optional<Sampler> sampler_;                             // on the last stage
-  std::vector<ScoredToken> drawn_;                             // by this rank, for the first one
+  int touched_blocks_ = 0;                 // ids below have been written to, or prepared for it
+  std::vector<std::int32_t> max_lengths_;  // by slot
+  std::optional<Sampler> sampler_;         // on the last stage
+  std::vector<ScoredToken> drawn_;         // by this rank, for the first one
   std::vector<std::byte> drawn_bytes_;
 };
 

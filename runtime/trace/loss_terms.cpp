@@ -41,11 +41,24 @@ LossTerm loss_term_of(Phase phase) {
   return LossTerm::kHost;
 }
 
-LossTerms loss_terms(const PhaseTimes& times, const RankStretch& stretch) {
+namespace {
+
+LossTerms by_term(const PhaseTimes& times) {
   LossTerms terms{};
   for (std::size_t i = 0; i < kNumPhases; ++i) {
     terms[static_cast<std::size_t>(loss_term_of(static_cast<Phase>(i)))] += times[i];
   }
+  return terms;
+}
+
+}  // namespace
+
+LossTerms bound_terms(const PhaseTimes& bounds) {
+  return by_term(bounds);
+}
+
+LossTerms loss_terms(const PhaseTimes& times, const RankStretch& stretch) {
+  LossTerms terms = by_term(times);
   terms[static_cast<std::size_t>(LossTerm::kWait)] += stretch.begin_ns - stretch.job_begin_ns;
   terms[static_cast<std::size_t>(LossTerm::kTail)] += stretch.job_end_ns - stretch.worked_ns;
   return terms;

@@ -37,6 +37,9 @@ struct RankStretch {
   std::int64_t job_end_ns = 0;
 };
 
+/// What phases take at least, by the terms that they belong to.
+LossTerms bound_terms(const PhaseTimes& bounds);
+
 /// times: of the phases from begin_ns to worked_ns. The terms add up to the job's length: what a
 /// rank lacks at the beginning is wait, what follows its last work is tail.
 LossTerms loss_terms(const PhaseTimes& times, const RankStretch& stretch);

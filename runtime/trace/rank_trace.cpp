@@ -59,6 +59,7 @@ RankTrace take_trace(const SpanRecorder& recorder, std::size_t max_spans) {
   trace.worked_ns = recorder.worked_ns();
   trace.end_ns = recorder.end_ns();
   trace.times = recorder.times();
+  trace.bounds = recorder.bounds();
   trace.num_dropped = recorder.num_dropped();
   trace.spans = recorder.spans();
   if (trace.spans.size() > max_spans) {
@@ -87,6 +88,7 @@ std::string encode_trace(const RankTrace& trace) {
     writer.put(value);
   }
   writer.put_all(std::span<const std::int64_t>(trace.times));
+  writer.put_all(std::span<const std::int64_t>(trace.bounds));
   writer.put(static_cast<std::uint64_t>(trace.spans.size()));
   for (const Span& span : trace.spans) put_span(writer, span);
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -110,6 +112,7 @@ RankTrace decode_trace(const std::string& bytes) {
     *value = reader.get<std::int64_t>("times");
   }
   for (std::int64_t& value : trace.times) value = reader.get<std::int64_t>("times");
+  for (std::int64_t& value : trace.bounds) value = reader.get<std::int64_t>("bounds");
   const auto count = reader.get<std::uint64_t>("spans");
   reader.need(count, kSpanBytes, "spans");
   trace.spans.reserve(count);

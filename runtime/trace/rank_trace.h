@@ -33,7 +33,8 @@ struct RankTrace {
   std::int64_t begin_ns = 0;
   std::int64_t worked_ns = 0;
   std::int64_t end_ns = 0;
-  PhaseTimes times{};  // from begin_ns to worked_ns
+  PhaseTimes times{};   // from begin_ns to worked_ns
+  PhaseTimes bounds{};  // what they take at least on this machine; 0 where that is not known
   std::int64_t num_dropped = 0;
   std::vector<Span> spans;  // by end
 };

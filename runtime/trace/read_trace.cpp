@@ -5,6 +5,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <stdexcept>
 
 #include "runtime/trace/trace_file.h"
@@ -41,6 +42,14 @@ bool read_line(std::istream& file, std::string& line) {
   return !line.empty();
 }
 
+PhaseTimes read_phases(const ordered_json& json) {
+  PhaseTimes times{};
+  for (const auto& [name, value] : json.items()) {
+    times[static_cast<std::size_t>(phase_named(name))] = value.get<std::int64_t>();
+  }
+  return times;
+}
+
 TraceSummary::Rank read_rank(const ordered_json& json) {
   TraceSummary::Rank rank;
   rank.rank = json.at("rank").get<int>();
@@ -53,9 +62,8 @@ TraceSummary::Rank read_rank(const ordered_json& json) {
     const std::string name(loss_term_name(static_cast<LossTerm>(i)));
     rank.terms[i] = json.at("terms_ns").at(name).get<std::int64_t>();
   }
-  for (const auto& [name, value] : json.at("phases_ns").items()) {
-    rank.phases[static_cast<std::size_t>(phase_named(name))] = value.get<std::int64_t>();
-  }
+  rank.phases = read_phases(json.at("phases_ns"));
+  rank.bounds = read_phases(json.at("bounds_ns"));
   return rank;
 }
 
@@ -207,23 +215,50 @@ TraceSummary read_trace(const std::filesystem::path& path) {
   return Reader(path).read();
 }
 
+namespace {
+
+std::string cell(std::int64_t part_ns, std::int64_t whole_ns) {
+  const double percent =
+      whole_ns > 0 ? 100.0 * static_cast<double>(part_ns) / static_cast<double>(whole_ns) : 0.0;
+  return fmt::format("{:.3f} ({:4.1f})", 1e-9 * static_cast<double>(part_ns), percent);
+}
+
+// Empty where nothing is known of the machine.
+std::string bound_row(const TraceSummary::Rank& rank, std::int64_t wall_ns) {
+  const LossTerms bounds = bound_terms(rank.bounds);
+  const std::int64_t total = std::accumulate(bounds.begin(), bounds.end(), std::int64_t{0});
+  if (total == 0) return {};
+  std::string text = fmt::format("{:<22}", "  at least");
+  for (std::size_t i = 0; i < kNumLossTerms; ++i) {
+    text += fmt::format("{:>16}", bounds[i] > 0 ? cell(bounds[i], rank.terms[i]) : "");
+  }
+  return text + fmt::format("{:>16}\n", cell(total, wall_ns));
+}
+
+}  // namespace
+
 std::string loss_table(const TraceSummary& trace) {
   std::string text = fmt::format("{:<22}", "seconds (% of wall)");
   for (std::size_t i = 0; i < kNumLossTerms; ++i) {
     text += fmt::format("{:>16}", loss_term_name(static_cast<LossTerm>(i)));
   }
-  text += fmt::format("{:>10}\n", "wall");
-  const double wall_s = 1e-9 * static_cast<double>(trace.wall_ns);
+  text += fmt::format("{:>16}\n", "wall");
+  bool has_bounds = false;
   for (const TraceSummary::Rank& rank : trace.ranks) {
     const std::string place = fmt::format("rank {} ({}.{}.{})", rank.rank, rank.at.pipeline,
                                           rank.at.tensor, rank.at.data);
     text += fmt::format("{:<22}", place);
-    for (const std::int64_t term : rank.terms) {
-      const double seconds = 1e-9 * static_cast<double>(term);
-      text += fmt::format("{:>16}", fmt::format("{:.3f} ({:4.1f})", seconds,
-                                                wall_s > 0 ? 100 * seconds / wall_s : 0.0));
-    }
-    text += fmt::format("{:>10.3f}\n", wall_s);
+    for (const std::int64_t term : rank.terms)
+      text += fmt::format("{:>16}", cell(term, trace.wall_ns));
+    text += fmt::format("{:>16.3f}\n", 1e-9 * static_cast<double>(trace.wall_ns));
+    const std::string bounds = bound_row(rank, trace.wall_ns);
+    has_bounds = has_bounds || !bounds.empty();
+    text += bounds;
+  }
+  if (has_bounds) {
+    text +=
+        "at least: multiplying at this machine's peak, or reading weights, keys and values at its "
+        "bandwidth; (% of the time above)\n";
   }
   return text;
 }

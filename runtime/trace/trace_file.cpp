@@ -37,15 +37,20 @@ LossTerms terms_of(const RankTrace& rank, const Extent& extent) {
                                  .job_end_ns = extent.end_ns});
 }
 
+// Those that are not 0, by name.
+ordered_json phases_json(const PhaseTimes& times) {
+  ordered_json phases = ordered_json::object();
+  for (std::size_t i = 0; i < kNumPhases; ++i) {
+    if (times[i] > 0) phases[std::string(phase_name(static_cast<Phase>(i)))] = times[i];
+  }
+  return phases;
+}
+
 ordered_json rank_json(const RankTrace& rank, const Extent& extent) {
   ordered_json terms;
   const LossTerms values = terms_of(rank, extent);
   for (std::size_t i = 0; i < kNumLossTerms; ++i) {
     terms[std::string(loss_term_name(static_cast<LossTerm>(i)))] = values[i];
-  }
-  ordered_json phases;
-  for (std::size_t i = 0; i < kNumPhases; ++i) {
-    if (rank.times[i] > 0) phases[std::string(phase_name(static_cast<Phase>(i)))] = rank.times[i];
   }
   return {{"rank", rank.rank},
           {"replica", rank.at.data},
@@ -56,7 +61,8 @@ ordered_json rank_json(const RankTrace& rank, const Extent& extent) {
           {"clock_error_ns", std::max(rank.clock.first.error_ns, rank.clock.last.error_ns)},
           {"dropped_spans", rank.num_dropped},
           {"terms_ns", terms},
-          {"phases_ns", phases}};
+          {"phases_ns", phases_json(rank.times)},
+          {"bounds_ns", phases_json(rank.bounds)}};
 }
 
 /// Collects lines and hands them on in large pieces.

@@ -9,7 +9,8 @@
 //
 // A process is a rank, thread 0 its main thread, thread 1 of rank 0 the host thread. Times are
 // microseconds from the job's begin, on rank 0's clock. The first line holds layout, wall_ns and
-// for every rank its place, terms_ns (they add up to wall_ns) and phases_ns, exact for the whole
+// for every rank its place, terms_ns (they add up to wall_ns), phases_ns and bounds_ns (what
+// products and attention take at least, where the machine's peaks are known), exact for the whole
 // job even where the timeline keeps only its last spans.
 #pragma once
 
@@ -44,6 +45,7 @@ struct TraceSummary {
     std::string host;
     LossTerms terms{};
     PhaseTimes phases{};
+    PhaseTimes bounds{};
     std::int64_t num_dropped = 0;
   };
   std::string layout;
@@ -60,7 +62,8 @@ bool is_trace(const std::filesystem::path& path);
 /// Reads all of it. Throws std::invalid_argument where the first line cannot be used.
 TraceSummary read_trace(const std::filesystem::path& path);
 
-/// The terms of every rank as a table: seconds and percent of the wall time.
+/// The terms of every rank as a table: seconds and percent of the wall time, and below, where that
+/// is known, what they take at least and what percent of the time above that is.
 std::string loss_table(const TraceSummary& trace);
 
 }  // namespace headrace

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/cuda/nccl_library.h"
 #include "tests/fake_cuda/lock.h"
 #include "tests/fake_cuda/nccl_operation.h"
 #include "tests/fake_cuda/sanitizers.h"
@@ -215,6 +216,12 @@ void copy_on_device(void* to, const void* from, std::size_t bytes) {
 }  // namespace headrace::fake_cuda
 
 using namespace headrace::fake_cuda;
+
+std::string headrace::nccl_library_problem() {
+  if (std::getenv("FAKE_NCCL_MISSING") != nullptr) return "NCCL cannot be loaded: a fake one";
+  if (settings().mode == Mode::kInline) return "the fake NCCL needs FAKE_CUDA_MODE=threads";
+  return {};
+}
 
 ncclResult_t ncclGetVersion(int* version) {
   *version = NCCL_VERSION_CODE;

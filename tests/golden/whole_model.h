@@ -15,6 +15,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "comm/shard_exchange.h"
 #include "kernels/ops.h"
 #include "kernels/thread_pool.h"
 #include "model/checkpoint/checkpoint.h"

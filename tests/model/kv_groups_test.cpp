@@ -104,6 +104,35 @@ TEST(KvPlaces, NoByteBelongsToTwoPagesOfTheGroupThatHasTheBlock) {
   }
 }
 
+// Of three blocks the pages of the second lie in its pieces, and no other page touches them.
+TEST(KvPlaces, PiecesOfABlockHoldItsPagesAndNoOthers) {
+  for (const int period : {1, 2, 5}) {
+    const ModelConfig config = model_of(10, period, 64);
+    const std::vector<StagePart> whole = stages_of(10, 1);
+    const KvGroups groups = kv_groups(config, whole, 4096);
+    const KvSize size{.page_bytes = 192, .num_blocks = 3};
+    const KvPlaces places = kv_places(config, whole[0], groups, size);
+    EXPECT_EQ(places.num_pieces(), groups.size() == 1 ? 10 : 1);
+    const auto bytes_in_pieces = [&](std::size_t begin) {
+      std::size_t inside = 0;
+      for (int i = 0; i < places.num_pieces(); ++i) {
+        const KvPlaces::Piece piece = places.piece(i, 1, 2);
+        const std::size_t from = std::max(begin, piece.offset);
+        const std::size_t to = std::min(begin + size.page_bytes, piece.offset + piece.bytes);
+        inside += to > from ? to - from : 0;
+      }
+      return inside;
+    };
+    for (const KvPlaces::Layer& layer : places.layers) {
+      const int pages = groups.groups[static_cast<std::size_t>(layer.group)].pages_per_block;
+      for (int page = 0; page < 3 * pages; ++page) {
+        const std::size_t begin = layer.offset + layer.page_stride * static_cast<std::size_t>(page);
+        EXPECT_EQ(bytes_in_pieces(begin), page / pages == 1 ? size.page_bytes : 0U);
+      }
+    }
+  }
+}
+
 // Bytes that one sequence takes from the cache of a stage with all layers.
 std::int64_t bytes_of_sequence(const ModelConfig& config, const KvGroups& groups, int num_tokens) {
   const std::vector<StagePart> whole = stages_of(config.num_layers, 1);

@@ -1,8 +1,9 @@
 #!/bin/bash
 # The program on GPUs that are not there: kernels run in the emulator, CUDA's libraries are fakes (tests/fake_cuda). In float32 the
 # tokens of the reference backend and its log-probabilities within a tolerance; the same bytes for every split over stages and
-# replicas, chunk and batch, with --deterministic for every split over shards too; CPU and GPU in one pipeline; what is refused; and
-# that a failing call of CUDA ends the job. FULL=1 adds every layout of up to 4 ranks, 16-bit types and other models:
+# replicas, chunk and batch, with --deterministic for every split over shards too, by every transport, however streams are run; CPU and
+# GPU in one pipeline; what is refused. (What fails: gpu_faults.sh.) FULL=1 adds every layout of up to 4 ranks by NCCL and staged MPI,
+# 16-bit types and other models; LAYOUTS="2x1x1 ..." takes some of the layouts alone:
 #   FULL=1 tests/system/gpu.sh EMULATED_HEADRACE WORK_DIR
 . tests/system/common.sh
 export FAKE_CUDA_DEVICES=4
@@ -54,10 +55,45 @@ ROWS=9 variant stages-and-shards 4 -pp 2 -tp 2 --block-size 32
 variant two-replicas 2 -dp 2 --max-num-seqs 2
 grep -q "GPU 1" "$work/float32-two-stages.jsonl.log" || fail "the table does not name the devices"
 
+# asynchronously NAME RANKS OPTIONS...: a variant whose streams are threads that begin each operation after a random time.
+asynchronously() {
+  FAKE_CUDA_MODE=threads FAKE_CUDA_DELAY_US=100 variant "$@"
+}
+# says NAME TEXT: the log of a run of the base.
+says() {
+  grep -qF -- "$2" "$work/$base-$1.jsonl.log" || { cat "$work/$base-$1.jsonl.log"; fail "$1: no word of '$2'"; }
+}
+says two-stages "between GPUs: mpi-staged (the fake NCCL needs"
+asynchronously by-choice 2
+says by-choice "between GPUs: nccl"
+asynchronously nccl-stages 3 -pp 3 --num-micro-batches 5 --transport nccl
+FAKE_NCCL_SERIAL=1 ROWS=9 asynchronously nccl-shards 4 -pp 2 -tp 2 --transport nccl
+asynchronously nccl-replicas 4 -pp 2 -dp 2 --transport nccl
+asynchronously staged 4 -pp 2 -tp 2 --transport mpi-staged
+asynchronously cuda-aware 4 -pp 2 -tp 2 --transport mpi-cuda-aware
+
 # One sum for each product: the split over shards is part of the numeric class, nothing else is.
 start fast --dtype float32
 close_to_reference fast
-FAKE_CUDA_DEVICES=1 ROWS=5 variant shared-device 2 -pp 2 --share-device --num-micro-batches 3
+FAKE_CUDA_DEVICES=1 ROWS=5 FAKE_CUDA_MODE=threads variant shared-device 2 -pp 2 --share-device --num-micro-batches 3
+says shared-device "between GPUs: mpi-staged (2 ranks of"
+
+# Where the transport adds, the number of shards is part of the numeric class; with two the order makes no difference.
+for shards in 2 3; do
+  base=summed-$shards
+  numbers=(--dtype float32 -tp $shards)
+  FAKE_CUDA_MODE=threads run $base $shards "${numbers[@]}" --transport nccl
+  "$headrace" compare --tolerance 0.001 "$work/float32-reference.jsonl" "$work/$base.jsonl" || fail "$base: sums are wrong"
+done
+# Of three the order is NCCL's: sums by another transport are of another class.
+code=0
+generate 3 "$work/summed-3.jsonl" --threads 1 --dtype float32 -tp 3 --transport mpi-staged || code=$?
+[ "$code" = 2 ] && grep -q "was cuda:90:.*:T3:nccl and is now .*:T3 .*--transport nccl restores it" "$work/summed-3.jsonl.log" ||
+  { cat "$work/summed-3.jsonl.log"; fail "NCCL's sums were taken for others: exit code $code"; }
+base=summed-2
+numbers=(--dtype float32 -tp 2)
+variant staged 2 --transport mpi-staged
+ROWS=11 asynchronously two-stages 4 -pp 2 --transport nccl
 
 # other_model NAME FOLDER: another model, on one rank and, without ALONE, on two that share its stage. Its requests need no tokenizer of its own.
 small=$work/small.jsonl
@@ -75,12 +111,13 @@ other_model() {
 other_model gemma3 tests/data/golden_families/gemma3
 other_model olmo2 tests/data/golden_families/olmo2
 
-# two_ranks NAME SETTING SETTING OPTIONS...: each rank with an environment of its own; the exit code is the job's.
+# two_ranks NAME SETTING SETTING OPTIONS...: each rank with an environment of its own, $RANKS_BEHIND the second one; the exit code
+# is the job's.
 two_ranks() {
   local name=$1
   local program=("$headrace" generate --model "$model" --input "$requests" --output "$work/$name.jsonl" --dtype float32
     --kv-cache-memory-bytes 8MiB --threads 1 "${@:4}")
-  mpirun --timeout "$(time_limit 100)" -n 1 env "$2" "${program[@]}" : -n 1 env "$3" "${program[@]}" >"$work/$name.log" 2>&1
+  mpirun --timeout "$(time_limit 100)" -n 1 env "$2" "${program[@]}" : -n "${RANKS_BEHIND:-1}" env "$3" "${program[@]}" >"$work/$name.log" 2>&1
 }
 
 # A stage on the CPU and one on a GPU, in both orders; not both within a stage.
@@ -89,6 +126,8 @@ mixed() {
   "$headrace" compare --tolerance 0.001 "$work/float32-reference.jsonl" "$work/$1.jsonl" || fail "$1 differs"
 }
 mixed cpu-then-gpu CUDA_VISIBLE_DEVICES= FAKE_CUDA_DEVICES=1
+# Then two on GPUs, who give each other the states themselves.
+FAKE_CUDA_MODE=threads RANKS_BEHIND=2 mixed cpu-then-gpus CUDA_VISIBLE_DEVICES= FAKE_CUDA_DEVICES=2 --transport nccl
 mixed gpu-then-cpu FAKE_CUDA_DEVICES=1 CUDA_VISIBLE_DEVICES=
 code=0
 two_ranks mixed-shards FAKE_CUDA_DEVICES=1 CUDA_VISIBLE_DEVICES= -tp 2 || code=$?
@@ -114,35 +153,26 @@ refused "--quantization int4 is not offered on GPUs" 1 --quantization int4
 refused "--kv-cache-dtype int8 is not offered on GPUs" 1 --kv-cache-dtype int8
 refused "--backend .* is for CPUs" 1 --backend reference
 DEVICE=cpu refused "--share-device .* is for GPUs" 1 --share-device
+DEVICE=cpu refused "--transport .* is for GPUs" 2 --transport nccl
+CUDA_VISIBLE_DEVICES="" DEVICE=auto refused "--transport nccl is between GPUs, and no rank computes on one" 2 --transport nccl
+FAKE_NCCL_MISSING=1 refused "--transport nccl: NCCL cannot be loaded" 2 --transport nccl
+FAKE_CUDA_DEVICES=1 FAKE_CUDA_MODE=threads refused "2 ranks of .* share GPU 0, and NCCL takes one a GPU" 2 --share-device --transport nccl
+FAKE_MPI_WITHOUT_CUDA=1 refused "this MPI does not take memory of a GPU" 2 --transport mpi-cuda-aware
 DEVICE=cpu refused "float16 is for GPUs" 1 --dtype float16
 
-# ends_with FRAGMENT FAULT: the second of two ranks fails at a call of CUDA and takes the job with it.
-ends_with() {
-  local fragment=$1 fault=$2 code=0 began=$SECONDS
-  two_ranks faulty FAKE_CUDA_DEVICES=4 "FAKE_CUDA_FAIL=$fault" --device cuda || code=$?
-  [ "$code" != 0 ] || fail "$fault: the job ended as if nothing had happened"
-  [ $((SECONDS - began)) -lt "$(time_limit 20)" ] || fail "$fault: took $((SECONDS - began)) s to end"
-  [ "$(grep -c '^headrace: ' "$work/faulty.log")" = 1 ] || { cat "$work/faulty.log"; fail "$fault: not one line"; }
-  grep -q "^headrace: rank 1 .*$fragment" "$work/faulty.log" || { cat "$work/faulty.log"; fail "$fault: the cause is not told"; }
-}
-ends_with "the GPU has no [0-9]* bytes of free memory" cudaMalloc:3
-ends_with "cudaMemcpyAsync" cudaMemcpyAsync:120
-# What is left of it belongs to the numeric class of its GPUs, which may go on.
-code=0
-DEVICE=cpu generate 2 "$work/faulty.jsonl" --dtype float32 || code=$?
-[ "$code" = 2 ] || { cat "$work/faulty.jsonl.log"; fail "a job of GPUs was resumed on CPUs: exit code $code"; }
-grep -q "numeric class.*cuda:90:.*--device cuda" "$work/faulty.jsonl.log" || { cat "$work/faulty.jsonl.log"; fail "the class is not named"; }
-run faulty 2 --dtype float32
-same "$work/fast.jsonl" "$work/faulty.jsonl" "after a failure"
 [ -n "${FULL:-}" ] || exit 0
 
+layouts=${LAYOUTS:-1x2x1 1x3x1 1x4x1 2x1x1 2x2x1 3x1x1 4x1x1 1x1x2 1x1x3 1x1x4 2x1x2 1x2x2}
 for dtype in float32 bfloat16 float16; do
   start "full-$dtype" --dtype $dtype --deterministic
-  for layout in "1 2 1" "1 3 1" "1 4 1" "2 1 1" "2 2 1" "3 1 1" "4 1 1" "1 1 2" "1 1 3" "1 1 4" "2 1 2" "1 2 2"; do
-    read -r p t d <<<"$layout"
-    ROWS=$((7 + p + t)) variant "$p-$t-$d" $((p * t * d)) -pp "$p" -tp "$t" -dp "$d"
+  for layout in $layouts; do
+    IFS=x read -r p t d <<<"$layout"
+    for transport in nccl mpi-staged; do
+      ROWS=$((7 + p + t)) asynchronously "$layout-$transport" $((p * t * d)) -pp "$p" -tp "$t" -dp "$d" --transport $transport
+    done
   done
 done
+[ -z "${LAYOUTS:-}" ] || exit 0
 
 for folder in tests/data/golden_families/*/ tests/data/golden/*/; do
   ALONE=1 other_model "$(basename "$folder")" "${folder%/}"  # some have too few heads for two

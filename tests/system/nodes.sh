@@ -19,7 +19,7 @@ END
 chmod +x "$work/agent"
 agent=$(realpath "$work/agent")
 over_links=(OMPI_MCA_plm=rsh "OMPI_MCA_plm_rsh_agent=$agent" OMPI_MCA_oob_tcp_if_include=link0
-  OMPI_MCA_btl=self,vader,tcp OMPI_MCA_btl_tcp_if_include=link0 OMPI_MCA_pml=ob1)
+  "OMPI_MCA_btl=self,vader,tcp" OMPI_MCA_btl_tcp_if_include=link0 OMPI_MCA_pml=ob1)
 
 # on_nodes HOSTS OUTPUT OPTIONS...: a rank for each slot of HOSTS ("1:2,3:1": two on node 1, one on node 3), started from
 # node 1; the exit code is the job's.
@@ -113,7 +113,7 @@ echo '{"prompt":"Once","max_tokens":1}' >"$work/request.jsonl"
 reads() {
   local what=$1 hosts=$2 times=$3 code=0 kb
   shift 3
-  model=$work/large requests=$work/request.jsonl on_nodes "$hosts" "$work/$what.jsonl" "$@" || code=$?
+  model=$large requests=$work/request.jsonl on_nodes "$hosts" "$work/$what.jsonl" "$@" || code=$?
   [ $code = 0 ] || { cat "$work/$what.jsonl.log"; fail "$what: exit code $code"; }
   kb=$(read_kb "$what")
   [ $((kb - times * all_kb)) -ge 0 ] && [ $((kb - times * all_kb)) -lt 20 ] ||
@@ -121,9 +121,17 @@ reads() {
 }
 model=$work/large requests=$work/request.jsonl KV=64MiB generate 1 "$work/whole.jsonl" --threads 1
 all_kb=$(read_kb whole)
+large=$work/large
 reads each-for-itself 1:2,2:2 4 -dp 4 --load own
 reads once-a-node 1:2,2:2 2 -dp 4 --load node
 reads once-a-job 1:2,2:1,3:1 1 -pp 2 -dp 2 --load broadcast
+# Integers and their scales likewise.
+"$headrace" convert --model "$work/large" --quantize int8 --output "$work/large.h5" >"$work/convert.log" 2>&1 ||
+  fail "$(cat "$work/convert.log")"
+model=$work/large.h5 requests=$work/request.jsonl KV=64MiB generate 1 "$work/whole-int8.jsonl" --threads 1
+all_kb=$(read_kb whole-int8)
+large=$work/large.h5
+reads int8-once-a-node 1:2,2:2 2 -dp 4 --load node
 # And replicas give the same answers, wherever their weights came from.
 layout replicas 1:2,2:1,3:1 -pp 2 -dp 2 --load broadcast
 

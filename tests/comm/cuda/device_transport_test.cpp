@@ -1,7 +1,10 @@
 #include "comm/device_transport.h"
 
+#include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
+#include "kernels/cuda/check.h"
+#include "kernels/cuda/handles.h"
 #include "tests/comm/cuda/pipeline.h"
 #include "tests/fake_cuda/fake_cuda.h"
 
@@ -71,6 +74,33 @@ INSTANTIATE_TEST_SUITE_P(, Transports,
                          ::testing::Values(TransportKind::kNccl, TransportKind::kMpiStaged,
                                            TransportKind::kMpiCudaAware),
                          name_of);
+
+// The memory plan takes this number out of what the KV cache may have.
+TEST_P(Transports, TakeTheMemoryThatIsPlannedForThem) {
+  const Communicator world = Communicator::duplicate(MPI_COMM_WORLD);
+  fake_cuda::Settings settings = schedules(world.size()).front();
+  fake_cuda::configure(settings);
+  HR_CUDA(cudaSetDevice(world.rank()));
+  const OwnedStream compute;
+  TransportOptions options{.kind = GetParam(),
+                           .compute = compute.get(),
+                           .hidden = {.max_bytes = 5000, .num_buffers = 3},
+                           .exchange_bytes = 7000,
+                           .stall_timeout_s = 20.0};
+  if (world.rank() > 0) options.upstream = world.rank() - 1;
+  if (world.rank() + 1 < world.size()) options.downstream = world.rank() + 1;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    options.group.push_back(rank);
+    options.names.push_back("rank " + std::to_string(rank));
+  }
+  std::size_t before = 0;
+  std::size_t after = 0;
+  std::size_t total = 0;
+  HR_CUDA(cudaMemGetInfo(&before, &total));
+  const auto transport = make_device_transport(world, options);
+  HR_CUDA(cudaMemGetInfo(&after, &total));
+  EXPECT_EQ(before - after, device_transport_bytes(options));
+}
 
 TEST(TransportNames, AreThoseOfTheOption) {
   for (const auto kind :

@@ -1,11 +1,11 @@
 # What the scripts of this folder share. Sourced, after tests/kernels/cuda/compile.sh.
 # shellcheck shell=bash
 
-# The files of comm/cuda that a build with NCCL has, without .cpp.
+# The files of comm/cuda that a build with NCCL has, without .cpp, but for the loader of the real library.
 transport_sources() {
   local file
   for file in "$root"/comm/cuda/*.cpp; do
-    case $file in */no_*) ;; *) basename "$file" .cpp ;; esac
+    case $file in */no_* | */load_*) ;; *) basename "$file" .cpp ;; esac
   done
 }
 

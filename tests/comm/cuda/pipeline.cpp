@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/cuda/queued_work.h"
 #include "comm/mpi_channel.h"
 #include "comm/waiting.h"
 #include "kernels/cuda/check.h"
@@ -79,7 +80,9 @@ class Rank {
       }
       run_step(step);
     }
-    transport_->wait_for_compute();
+    QueuedWork queued;
+    queued.mark(compute_.get());
+    wait_for("the device", [&] { return queued.ended("on its layers"); });
     if (plan_out_) {
       wait_for("its plans to leave", [&] { return plan_out_->drained(); });
       wait_for("its messages to leave", [&] { return transport_->sender()->drained(); });

@@ -1,46 +1,19 @@
-// What the tests of the GPU backend share: its real host code over the fake CUDA of
-// tests/fake_cuda, its real kernel sources in the emulator of tests/cuda_emulator, under several
-// schedules.
+// What the tests of the GPU backend share. In the build's own tests its real host code runs over
+// the fake CUDA of tests/fake_cuda, its real kernel sources in the emulator of tests/cuda_emulator,
+// under several schedules; on a GPU all is what it is in the product (machine.h).
 #pragma once
 
-#include <cstdlib>
 #include <string>
 
-#include "kernels/cuda_backend.h"
-#include "tests/cuda_emulator/emulator.h"
+#include "tests/kernels/cuda/hosted_ops.h"
+#include "tests/kernels/cuda/machine.h"
 #include "tests/kernels/op_fixture.h"
 
 namespace headrace::testing_ops {
 
-/// HEADRACE_SEEDS random schedules where that is set (run.sh), else three.
-inline unsigned num_seeds() {
-  const char* text = std::getenv("HEADRACE_SEEDS");
-  return text == nullptr ? 3 : static_cast<unsigned>(std::strtoul(text, nullptr, 10));
-}
-
-/// body() under the reverse schedule and under random ones; at least one kernel has to run in each.
-template <class Body>
-void under_schedules(const Body& body) {
-  for (unsigned seed = 0; seed <= num_seeds(); ++seed) {
-    SCOPED_TRACE(::testing::Message() << "schedule " << seed);
-    const auto kind = seed == 0 ? emulator::Schedule::kReverse : emulator::Schedule::kRandom;
-    const emulator::ScopedSchedule schedule(kind, seed);
-    const std::int64_t before = emulator::num_launches();
-    body();
-    ASSERT_GT(emulator::num_launches(), before) << "no kernel ran";
-  }
-}
-
 /// The reference that a compute type is compared with: float16 with float32.
 inline DType reference_dtype(DType dtype) {
   return dtype == DType::kFloat16 ? DType::kFloat32 : dtype;
-}
-
-/// The same elements in another type, rounded.
-inline Tensor converted(const Tensor& tensor, DType dtype) {
-  Tensor out(tensor.view().rows, tensor.view().cols, dtype);
-  for (std::int64_t i = 0; i < tensor.size(); ++i) out.set(i, tensor.at(i));
-  return out;
 }
 
 /// |actual - expected| <= relative * |expected| + absolute for every element, and none is NaN.
@@ -76,7 +49,7 @@ class CudaOpsTest : public ::testing::TestWithParam<DType> {
             .workspace_bytes = std::size_t{1} << 20};
   }
 
-  std::unique_ptr<Ops> cuda_ = make_cuda_ops(options(GetParam(), false));
+  std::unique_ptr<Ops> cuda_ = make_hosted_cuda_ops(options(GetParam(), false));
   std::unique_ptr<Ops> reference_ = make_reference_ops(reference_dtype(GetParam()));
 };
 

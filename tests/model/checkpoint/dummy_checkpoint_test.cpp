@@ -77,6 +77,19 @@ TEST(DummyCheckpoint, BlocksAreThoseOfTheWholeTensorInEveryRun) {
   }
 }
 
+TEST(DummyCheckpoint, WhoeverDrawsABlockGetsWhatIsReadOfIt) {
+  const TempDirectory directory;
+  const auto checkpoint = dummy(directory, kTiny);
+  const TensorBlock block{3, 9, 5, 21};
+  const std::vector<float> read = block_of(*checkpoint, "model.layers.1.mlp.up_proj.weight", block);
+  const auto rows = checkpoint->random_rows("model.layers.1.mlp.up_proj.weight", block);
+  ASSERT_TRUE(rows.has_value());
+  ASSERT_EQ(rows->rows, 6);
+  for (std::uint64_t i = 0; i < read.size(); ++i) {
+    EXPECT_EQ(rows->values(rows->first + i / 16 * rows->stride + i % 16), read[i]);
+  }
+}
+
 // Written down once: another run of this program, on another machine, must see the same weights.
 TEST(DummyCheckpoint, ValuesAreFixedForEver) {
   const TempDirectory directory;

@@ -74,8 +74,8 @@ class Compensated : public ::testing::TestWithParam<Quantization> {
 };
 INSTANTIATE_TEST_SUITE_P(Types, Compensated,
                          ::testing::Values(Quantization::kInt8, Quantization::kInt4),
-                         [](const auto& type) {
-                           return std::string(quantization_name(type.param));
+                         [](const auto& tested) {
+                           return std::string(quantization_name(tested.param));
                          });
 
 TEST_P(Compensated, StatisticsAreTheSumsOfProducts) {

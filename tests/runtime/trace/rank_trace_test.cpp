@@ -20,6 +20,7 @@ RankTrace example() {
   trace.worked_ns = 900;
   trace.end_ns = 1000;
   trace.times[static_cast<std::size_t>(Phase::kGemm)] = 780;
+  trace.bounds[static_cast<std::size_t>(Phase::kGemm)] = 410;
   trace.num_dropped = 2;
   trace.spans = {{.begin_ns = 130, .end_ns = 140, .step = 9, .rows = 7, .phase = Phase::kWait},
                  {.begin_ns = 150, .end_ns = 190, .step = -1, .rows = 0, .phase = Phase::kJournal}};
@@ -36,6 +37,7 @@ TEST(RankTrace, ComesBackAsItWasSent) {
   EXPECT_EQ(back.clock.last.offset_ns, 5020);
   EXPECT_EQ(back.worked_ns, 900);
   EXPECT_EQ(back.times, sent.times);
+  EXPECT_EQ(back.bounds, sent.bounds);
   EXPECT_EQ(back.num_dropped, 2);
   ASSERT_EQ(back.spans.size(), 2U);
   EXPECT_EQ(back.spans[0].step, 9);

@@ -135,6 +135,27 @@ TEST_F(TraceFile, ReadsBackWithTermsThatAddUpToTheWallTime) {
   EXPECT_NE(loss_table(summary).find("rank 1 (1.0.0)"), std::string::npos);
 }
 
+TEST_F(TraceFile, WhatATermTakesAtLeastStandsBelowIt) {
+  JobTrace trace = example();
+  trace.ranks[1].bounds[static_cast<std::size_t>(Phase::kGemm)] = 3'000'000;
+  trace.ranks[1].bounds[static_cast<std::size_t>(Phase::kHeadGemm)] = 1'000'000;
+  write(trace);
+  const TraceSummary summary = read_trace(path_);
+  EXPECT_EQ(summary.problems, std::vector<std::string>());
+  EXPECT_EQ(summary.ranks[0].bounds, PhaseTimes{});
+  const LossTerms bounds = bound_terms(summary.ranks[1].bounds);
+  EXPECT_EQ(bounds[static_cast<std::size_t>(LossTerm::kGemm)], 4'000'000);
+  EXPECT_EQ(bounds[static_cast<std::size_t>(LossTerm::kAttention)], 0);
+  const std::string table = loss_table(summary);
+  const std::size_t row = table.find("\n  at least");
+  ASSERT_NE(row, std::string::npos);
+  EXPECT_GT(row, table.find("rank 1"));
+  EXPECT_NE(table.find("0.004 (", row), std::string::npos);
+  trace.ranks[1].bounds = {};
+  write(trace);
+  EXPECT_EQ(loss_table(read_trace(path_)).find("at least"), std::string::npos);
+}
+
 TEST_F(TraceFile, DamageIsFound) {
   write(example());
   const std::string whole = text();
