@@ -177,7 +177,8 @@ JobKeyPart numeric_class_part(const RankSetup& setup, const GenerateOptions& opt
   if (setup.device.is_gpu) {
     option = options.deterministic
                  ? "--device cuda --deterministic"
-                 : fmt::format("--device cuda --tensor-parallel-size {}", setup.layout.tensor);
+                 : fmt::format("--device cuda --tensor-parallel-size {}{}", setup.layout.tensor,
+                               classes[0].ends_with(":nccl") ? " --transport nccl" : "");
   } else {
     option = classes[0] == "portable" ? "--device cpu --isa portable" : "--device cpu --isa auto";
   }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <numeric>
 #include <random>
+#include <span>
 #include <stdexcept>
 
 #include "kernels/buffer.h"
@@ -374,10 +375,48 @@ class Bench {
     over_rows("add scaled", {rows, hidden}, {.cols = hidden, .read_too = true},
               [&](TensorView x, TensorView out) { ops_->add_scaled(out, x, 1e-3F); });
     restart();
+    const std::int32_t no_merge = 0;
+    over_rows("add partials", {rows, hidden}, {.cols = hidden, .read_too = true},
+              [&](TensorView x, TensorView out) {
+                const float* part = x.f32();
+                ops_->add_partials(out, {&part, 1}, {&no_merge, 1}, nullptr);
+              });
+    restart();
     over_rows("activation", {rows, model_.gated_mlp ? 2 * inner : inner}, {inner, dtype_},
               [&](TensorView x, TensorView out) { ops_->activate(out, x, model_.activation); });
+    embedding(rows);
     rope(rows);
     statistics(rows);
+  }
+
+  // Rows of a table that is larger than most caches, others with every call.
+  void embedding(std::int64_t rows) {
+    restart();
+    constexpr std::size_t kSteps = 64;
+    const std::int64_t vocab = model_.vocab_size;
+    const std::int64_t hidden = model_.hidden_size;
+    const auto count = static_cast<std::size_t>(rows);
+    const auto table = matrix_of({"embed", vocab, hidden, {}},
+                                 ReductionTree::single(static_cast<std::int32_t>(hidden)));
+    ops_->reserve(static_cast<int>(rows), kBlockTokens, attention_shape());
+    std::vector<std::int32_t> ids(kSteps * count);
+    std::mt19937 generator(1);
+    for (std::int32_t& id : ids) {
+      id = static_cast<std::int32_t>(generator() % static_cast<std::uint32_t>(vocab));
+    }
+    const auto elements = count * static_cast<std::size_t>(hidden);
+    const TensorView out{ops_->arena().take(elements * sizeof(float)), rows, hidden,
+                         DType::kFloat32};
+    std::size_t step = 0;
+    const Timing timing = timing_of(
+        [&] { ops_->embed(out, *table, std::span(ids).subspan(step++ % kSteps * count, count)); });
+    const std::size_t written = ops_->arena().is_host() ? 0 : elements * sizeof(float);
+    tell_(rate_of({.part = "rows",
+                   .kernel = fmt::format("embed {}", hidden),
+                   .rows = static_cast<int>(rows),
+                   .flops = 0.0,
+                   .bytes = static_cast<double>(elements * dtype_bytes(dtype_) + written)},
+                  timing));
   }
 
   // Rotations of a step of decoded rows, and what they write into the cache.

@@ -20,7 +20,12 @@ void check_cuda(cudaError_t status, const char* call, const char* file, int line
 }
 
 void check_cublas(cublasStatus_t status, const char* call, const char* file, int line) {
-  if (status != CUBLAS_STATUS_SUCCESS) fail(cublasLtGetStatusString(status), call, file, line);
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  std::string text = cublasLtGetStatusString(status);
+  // What was queued before may be at fault, and no kernel is taken since.
+  const cudaError_t device = cudaPeekAtLastError();
+  if (device != cudaSuccess) text += std::string("; the GPU says: ") + cudaGetErrorString(device);
+  fail(text.c_str(), call, file, line);
 }
 
 OwnedStream::OwnedStream() {

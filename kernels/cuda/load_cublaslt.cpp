@@ -4,6 +4,8 @@
 #include <cublas_api.h>
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 
@@ -19,91 +21,90 @@ void* library() {
   return handle;
 }
 
-template <class Function>
-Function* loaded(const char* name) {
-  void* const address = dlsym(library(), name);
-  if (address == nullptr) throw std::runtime_error(std::string("cuBLASLt: ") + dlerror());
-  return reinterpret_cast<Function*>(address);
+// A function's name as a parameter of a template.
+template <std::size_t kBytes>
+struct Name {
+  constexpr Name(const char (&name)[kBytes]) {  // NOLINT(google-explicit-constructor): a literal
+    std::copy(name, name + kBytes, text);
+  }
+  char text[kBytes];
+};
+
+// Calls the library's function of that name. The arguments are the parameters of the caller, which
+// the library's own header declares, so their types are the function's.
+template <class Result, Name kName, class... Arguments>
+Result call(Arguments... arguments) {
+  static auto* const function = [] {
+    void* const address = dlsym(library(), kName.text);
+    if (address == nullptr) throw std::runtime_error(std::string("cuBLASLt: ") + dlerror());
+    return reinterpret_cast<Result (*)(Arguments...)>(address);
+  }();
+  return function(arguments...);
+}
+
+template <Name kName, class... Arguments>
+cublasStatus_t status_of(Arguments... arguments) {
+  return call<cublasStatus_t, kName>(arguments...);
 }
 
 }  // namespace
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
-  static auto* const call = loaded<decltype(cublasLtCreate)>("cublasLtCreate");
-  return call(handle);
+  return status_of<"cublasLtCreate">(handle);
 }
 
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
-  static auto* const call = loaded<decltype(cublasLtDestroy)>("cublasLtDestroy");
-  return call(handle);
+  return status_of<"cublasLtDestroy">(handle);
 }
 
 const char* cublasLtGetStatusString(cublasStatus_t status) {
-  static auto* const call = loaded<decltype(cublasLtGetStatusString)>("cublasLtGetStatusString");
-  return call(status);
+  return call<const char*, "cublasLtGetStatusString">(status);
 }
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* description,
                                         cublasComputeType_t compute_type,
                                         cudaDataType_t scale_type) {
-  static auto* const call = loaded<decltype(cublasLtMatmulDescCreate)>("cublasLtMatmulDescCreate");
-  return call(description, compute_type, scale_type);
+  return status_of<"cublasLtMatmulDescCreate">(description, compute_type, scale_type);
 }
 
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t description) {
-  static auto* const call =
-      loaded<decltype(cublasLtMatmulDescDestroy)>("cublasLtMatmulDescDestroy");
-  return call(description);
+  return status_of<"cublasLtMatmulDescDestroy">(description);
 }
 
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
                                               cublasLtMatmulDescAttributes_t attribute,
                                               const void* value, std::size_t bytes) {
-  static auto* const call =
-      loaded<decltype(cublasLtMatmulDescSetAttribute)>("cublasLtMatmulDescSetAttribute");
-  return call(description, attribute, value, bytes);
+  return status_of<"cublasLtMatmulDescSetAttribute">(description, attribute, value, bytes);
 }
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType type,
                                           std::uint64_t rows, std::uint64_t columns,
                                           std::int64_t stride) {
-  static auto* const call =
-      loaded<decltype(cublasLtMatrixLayoutCreate)>("cublasLtMatrixLayoutCreate");
-  return call(layout, type, rows, columns, stride);
+  return status_of<"cublasLtMatrixLayoutCreate">(layout, type, rows, columns, stride);
 }
 
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
-  static auto* const call =
-      loaded<decltype(cublasLtMatrixLayoutDestroy)>("cublasLtMatrixLayoutDestroy");
-  return call(layout);
+  return status_of<"cublasLtMatrixLayoutDestroy">(layout);
 }
 
 cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
                                                 cublasLtMatrixLayoutAttribute_t attribute,
                                                 const void* value, std::size_t bytes) {
-  static auto* const call =
-      loaded<decltype(cublasLtMatrixLayoutSetAttribute)>("cublasLtMatrixLayoutSetAttribute");
-  return call(layout, attribute, value, bytes);
+  return status_of<"cublasLtMatrixLayoutSetAttribute">(layout, attribute, value, bytes);
 }
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
-  static auto* const call =
-      loaded<decltype(cublasLtMatmulPreferenceCreate)>("cublasLtMatmulPreferenceCreate");
-  return call(preference);
+  return status_of<"cublasLtMatmulPreferenceCreate">(preference);
 }
 
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
-  static auto* const call =
-      loaded<decltype(cublasLtMatmulPreferenceDestroy)>("cublasLtMatmulPreferenceDestroy");
-  return call(preference);
+  return status_of<"cublasLtMatmulPreferenceDestroy">(preference);
 }
 
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
                                                     cublasLtMatmulPreferenceAttributes_t attribute,
                                                     const void* value, std::size_t bytes) {
-  static auto* const call = loaded<decltype(cublasLtMatmulPreferenceSetAttribute)>(
-      "cublasLtMatmulPreferenceSetAttribute");
-  return call(preference, attribute, value, bytes);
+  return status_of<"cublasLtMatmulPreferenceSetAttribute">(preference, attribute, value, bytes);
 }
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
@@ -113,18 +114,16 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
                                               cublasLtMatmulPreference_t preference, int requested,
                                               cublasLtMatmulHeuristicResult_t results[],
                                               int* returned) {
-  static auto* const call =
-      loaded<decltype(cublasLtMatmulAlgoGetHeuristic)>("cublasLtMatmulAlgoGetHeuristic");
-  return call(handle, operation, a, b, c, d, preference, requested, results, returned);
+  return status_of<"cublasLtMatmulAlgoGetHeuristic">(handle, operation, a, b, c, d, preference,
+                                                     requested, results, returned);
 }
 
 cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* algorithm,
                                                     cublasLtMatmulAlgoConfigAttributes_t attribute,
                                                     void* value, std::size_t bytes,
                                                     std::size_t* written) {
-  static auto* const call = loaded<decltype(cublasLtMatmulAlgoConfigGetAttribute)>(
-      "cublasLtMatmulAlgoConfigGetAttribute");
-  return call(algorithm, attribute, value, bytes, written);
+  return status_of<"cublasLtMatmulAlgoConfigGetAttribute">(algorithm, attribute, value, bytes,
+                                                           written);
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation,
@@ -134,7 +133,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
                               cublasLtMatrixLayout_t d_layout,
                               const cublasLtMatmulAlgo_t* algorithm, void* workspace,
                               std::size_t workspace_bytes, cudaStream_t stream) {
-  static auto* const call = loaded<decltype(cublasLtMatmul)>("cublasLtMatmul");
-  return call(handle, operation, alpha, a, a_layout, b, b_layout, beta, c, c_layout, d, d_layout,
-              algorithm, workspace, workspace_bytes, stream);
+  return status_of<"cublasLtMatmul">(handle, operation, alpha, a, a_layout, b, b_layout, beta, c,
+                                     c_layout, d, d_layout, algorithm, workspace, workspace_bytes,
+                                     stream);
 }

@@ -52,6 +52,27 @@ Object read(const void* bytes) {
   return object;
 }
 
+// The library's handles are pointers to structures of its own.
+template <class Object, class Handle>
+cublasStatus_t make(Handle* handle, const Object& object) {
+  *handle = reinterpret_cast<Handle>(new Object(object));
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+template <class Object, class Handle>
+cublasStatus_t destroy(Handle handle) {
+  delete &as<Object>(handle);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+// An attribute of an object takes a value of just its size.
+template <class Value>
+cublasStatus_t assign(Value& attribute, const void* value, std::size_t bytes) {
+  if (bytes != sizeof(Value)) return CUBLAS_STATUS_INVALID_VALUE;
+  attribute = read<Value>(value);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
 DType dtype_of(cudaDataType type) {
   if (type == CUDA_R_32F) return DType::kFloat32;
   return type == CUDA_R_16BF ? DType::kBFloat16 : DType::kFloat16;
@@ -147,55 +168,43 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* description,
                                         cublasComputeType_t compute, cudaDataType_t scale) {
   if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
-  *description = reinterpret_cast<cublasLtMatmulDesc_t>(new Description{CUBLAS_OP_N});
-  return CUBLAS_STATUS_SUCCESS;
+  return make(description, Description{CUBLAS_OP_N});
 }
 
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t description) {
-  delete &as<Description>(description);
-  return CUBLAS_STATUS_SUCCESS;
+  return destroy<Description>(description);
 }
 
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
                                               cublasLtMatmulDescAttributes_t attribute,
                                               const void* value, std::size_t bytes) {
-  if (attribute != CUBLASLT_MATMUL_DESC_TRANSA || bytes != sizeof(std::int32_t)) {
-    return CUBLAS_STATUS_NOT_SUPPORTED;
-  }
-  as<Description>(description).transpose_a = read<std::int32_t>(value);
-  return CUBLAS_STATUS_SUCCESS;
+  if (attribute != CUBLASLT_MATMUL_DESC_TRANSA) return CUBLAS_STATUS_NOT_SUPPORTED;
+  return assign(as<Description>(description).transpose_a, value, bytes);
 }
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType type,
                                           std::uint64_t rows, std::uint64_t cols,
                                           std::int64_t stride) {
-  *layout = reinterpret_cast<cublasLtMatrixLayout_t>(new Layout{type, rows, cols, stride});
-  return CUBLAS_STATUS_SUCCESS;
+  return make(layout, Layout{type, rows, cols, stride});
 }
 
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
-  delete &as<Layout>(layout);
-  return CUBLAS_STATUS_SUCCESS;
+  return destroy<Layout>(layout);
 }
 
 cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
                                                 cublasLtMatrixLayoutAttribute_t attribute,
                                                 const void* value, std::size_t bytes) {
-  if (attribute != CUBLASLT_MATRIX_LAYOUT_COLS || bytes != sizeof(std::uint64_t)) {
-    return CUBLAS_STATUS_NOT_SUPPORTED;
-  }
-  as<Layout>(layout).cols = read<std::uint64_t>(value);
-  return CUBLAS_STATUS_SUCCESS;
+  if (attribute != CUBLASLT_MATRIX_LAYOUT_COLS) return CUBLAS_STATUS_NOT_SUPPORTED;
+  return assign(as<Layout>(layout).cols, value, bytes);
 }
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
-  *preference = reinterpret_cast<cublasLtMatmulPreference_t>(new Preference{256});
-  return CUBLAS_STATUS_SUCCESS;
+  return make(preference, Preference{256});
 }
 
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
-  delete &as<Preference>(preference);
-  return CUBLAS_STATUS_SUCCESS;
+  return destroy<Preference>(preference);
 }
 
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
@@ -212,8 +221,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES:
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES:
-      as<Preference>(preference).alignment = read<std::uint32_t>(value);
-      return CUBLAS_STATUS_SUCCESS;
+      return assign(as<Preference>(preference).alignment, value, bytes);
     default:
       return CUBLAS_STATUS_NOT_SUPPORTED;
   }

@@ -21,10 +21,12 @@ enum class Mode : std::uint8_t { kInline, kThreads };
 
 /// A call that fails: the nth of that name from now on. A function of CUDA or NCCL returns an
 /// error; "kernel" and "copy" fail while they run, which spoils their device for good; "nccl" is an
-/// operation of NCCL that fails while it runs.
+/// operation of NCCL that fails while it runs. Or the process stops there for good, as one that
+/// hangs.
 struct Fault {
   std::string name;
   int nth = 1;
+  bool stops = false;
 };
 
 struct Settings {
@@ -40,7 +42,7 @@ struct Settings {
 
 /// From the environment: FAKE_CUDA_MODE=inline|threads, FAKE_CUDA_DELAY_US, FAKE_CUDA_LATE_US,
 /// FAKE_CUDA_SEED, FAKE_CUDA_DEVICES, FAKE_CUDA_BYTES, FAKE_NCCL_SERIAL=1,
-/// FAKE_CUDA_FAIL=NAME:N,... Throws std::invalid_argument. (FAKE_NCCL_MISSING=1: as if there were
+/// FAKE_CUDA_FAIL=NAME:N,... and FAKE_CUDA_STOP likewise. Throws std::invalid_argument. (FAKE_NCCL_MISSING=1: as if there were
 /// no library of that name.)
 Settings settings_of_environment();
 

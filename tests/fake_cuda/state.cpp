@@ -1,5 +1,6 @@
 #include "tests/fake_cuda/state.h"
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -39,7 +40,10 @@ std::int64_t number_of(const char* name, std::int64_t otherwise) {
   return value;
 }
 
-std::vector<Fault> faults_of(std::string_view text) {
+// NAME:N,... in a variable of the environment.
+std::vector<Fault> faults_of(const char* variable) {
+  const char* value = std::getenv(variable);
+  std::string_view text = value == nullptr ? "" : value;
   std::vector<Fault> faults;
   while (!text.empty()) {
     const std::string_view one = text.substr(0, text.find(','));
@@ -47,7 +51,7 @@ std::vector<Fault> faults_of(std::string_view text) {
     const std::size_t colon = one.find(':');
     const int nth =
         colon == std::string_view::npos ? 0 : std::atoi(std::string(one.substr(colon + 1)).c_str());
-    if (nth < 1) throw std::invalid_argument("FAKE_CUDA_FAIL: NAME:N,... is needed");
+    if (nth < 1) throw std::invalid_argument(std::string(variable) + ": NAME:N,... is needed");
     faults.push_back({std::string(one.substr(0, colon)), nth});
   }
   return faults;
@@ -100,8 +104,11 @@ Settings settings_of_environment() {
   found.device_bytes = static_cast<std::size_t>(
       number_of("FAKE_CUDA_BYTES", static_cast<std::int64_t>(found.device_bytes)));
   found.serial_nccl = number_of("FAKE_NCCL_SERIAL", 0) != 0;
-  const char* faults = std::getenv("FAKE_CUDA_FAIL");
-  if (faults != nullptr) found.faults = faults_of(faults);
+  found.faults = faults_of("FAKE_CUDA_FAIL");
+  for (Fault& fault : faults_of("FAKE_CUDA_STOP")) {
+    fault.stops = true;
+    found.faults.push_back(std::move(fault));
+  }
   return found;
 }
 
@@ -134,7 +141,9 @@ bool fails(const char* name) {
   const Locked locked;
   const int nth = ++state().calls[name];
   for (const Fault& fault : state().settings.faults) {
-    if (fault.name == name && fault.nth == nth) return true;
+    if (fault.name != name || fault.nth != nth) continue;
+    if (!fault.stops) return true;
+    std::raise(SIGSTOP);
   }
   return false;
 }
@@ -253,7 +262,9 @@ cudaError_t cudaGetLastError() {
 }
 
 cudaError_t cudaPeekAtLastError() {
-  return headrace::fake_cuda::last_error;
+  const cudaError_t error = headrace::fake_cuda::last_error;
+  return error != cudaSuccess ? error
+                              : headrace::fake_cuda::spoilt(headrace::fake_cuda::device_of_thread);
 }
 
 const char* cudaGetErrorString(cudaError_t error) {

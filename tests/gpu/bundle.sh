@@ -55,12 +55,20 @@ there() {
     exec chroot "$machine" /bin/env -i PATH=/bin QUICK=1 "$@"' there "$machine" "$@"
 }
 
+# Two libraries are left out: one is in a toolkit there, the other nowhere.
+mkdir -p "$machine/usr/local/cuda-99/lib64"
+touch "$machine/usr/local/cuda-99/lib64/libtoolkit.so.99"
+printf '%s\n' libtoolkit.so.99 libnowhere.so.1 >>"$machine/bundle/lib/left_out"
+
 code=0
 there /bin/bash /bundle/run.sh /results >"$work/run.log" 2>&1 || code=$?
 [ $code = 0 ] || { cat "$work/run.log"; fail "run.sh: exit code $code"; }
 for part in say_what_is_there operators golden_one_rank golden_two_ranks row_independence kernel_speed bulk_small bulk_large; do
   grep -q "^$part: passed" "$machine/results/summary.txt" || fail "no word of $part in the summary"
 done
+grep -qx "libtoolkit.so.99: /usr/local/cuda-99/lib64/libtoolkit.so.99" "$machine/results/libraries.txt" ||
+  fail "a library of the machine's toolkit was not found"
+grep -q "^libnowhere.so.1: NOT FOUND" "$machine/results/libraries.txt" || fail "a library that is missing is not named"
 grep -q "1 passed, 0 failed" "$machine/results/golden_one_rank.log" || fail "no golden model was compared"
 [ "$(grep -c "1 passed, 0 failed" "$machine/results/golden_two_ranks.log")" = 2 ] || fail "two ranks did not run"
 grep -q "^Fake GPU 0; peak .*host us" <(tr "\n" " " <"$machine/results/kernel_speed.log") || fail "no kernel was measured"

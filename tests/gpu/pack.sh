@@ -78,11 +78,11 @@ for plugin in "$(ompi_info --path pkglibdir | awk '{ print $2 }')"/*.so; do
 done
 cp -L "$(ompi_info --path pkgdatadir | awk '{ print $2 }')"/help-*.txt "$bundle/$(moved pkgdatadir)/"
 
-# cuBLASLt is loaded with its first call, so no list of needed libraries names it.
-if ldd "$headrace" | grep -q libcudart; then
-  version=$(ldd "$headrace" | awk '$1 ~ /^libcudart/ { sub(".*so.", "", $1); print $1 }')
-  echo "libcublasLt.so.$version" >>"$bundle/lib/left_out"
-fi
+# Libraries that are loaded with their first call, so that no list of needed ones names them.
+cuda=$(ldd "$headrace" | awk '$1 ~ /^libcudart/ { sub(".*so.", "", $1); print $1 }')
+for name in "libcublasLt.so.$cuda" libnccl.so.2; do
+  ! grep -qa "${name%.*}\." "$headrace" || echo "$name" >>"$bundle/lib/left_out"
+done
 
 # Stripped first: patchelf leaves an order of sections that strip does not know.
 while IFS= read -r -d '' file; do

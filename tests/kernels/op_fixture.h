@@ -61,6 +61,13 @@ inline Tensor random_tensor(std::int64_t rows, std::int64_t cols, DType dtype, u
   return tensor;
 }
 
+/// The same elements in another type, rounded.
+inline Tensor converted(const Tensor& tensor, DType dtype) {
+  Tensor out(tensor.view().rows, tensor.view().cols, dtype);
+  for (std::int64_t i = 0; i < tensor.size(); ++i) out.set(i, tensor.at(i));
+  return out;
+}
+
 /// Bit for bit, naming the first element that differs.
 inline ::testing::AssertionResult same_bits(const Tensor& actual, const Tensor& expected) {
   const std::size_t bytes = expected.view().bytes();

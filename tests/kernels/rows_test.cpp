@@ -1,7 +1,7 @@
 // Operators on single rows: norm, activation, soft-max facts.
 #include <cmath>
 
-#include "tests/kernels/op_fixture.h"
+#include "tests/kernels/row_cases.h"
 
 namespace headrace {
 namespace {
@@ -11,10 +11,6 @@ using namespace testing_ops;  // NOLINT(google-build-using-namespace): the fixtu
 class RowOps : public OpsTest {};
 INSTANTIATE_TEST_SUITE_P(Backends, RowOps, ::testing::ValuesIn(all_backends()), backend_name);
 
-struct RowShape {
-  std::int64_t rows;
-  std::int64_t cols;
-};
 constexpr RowShape kShapes[] = {{0, 8},   {1, 1},   {3, 15},   {5, 16},  {2, 17},
                                 {7, 100}, {64, 33}, {40, 576}, {9, 1536}};
 
@@ -95,46 +91,12 @@ TEST_P(RowOps, PartsOfARowAreNormedEachByItselfAndTheRestStays) {
   EXPECT_THROW(fast_->norm_parts(x.view(), {4, 3, 3}, {}), std::invalid_argument);
 }
 
-constexpr Activation kActivations[] = {Activation::kSilu, Activation::kGeluTanh,
-                                       Activation::kGeluErf};
-
 TEST_P(RowOps, ActivationsHaveTheBitsOfTheReference) {
-  for (const RowShape& shape : kShapes) {
-    for (const Activation activation : kActivations) {
-      for (const int parts : {1, 2}) {
-        SCOPED_TRACE(::testing::Message() << shape.rows << " x " << shape.cols);
-        const Tensor x =
-            random_tensor(shape.rows, parts * shape.cols, DType::kFloat32, 3, parts * 10.0F);
-        Tensor expected(shape.rows, shape.cols, dtype());
-        Tensor actual(shape.rows, shape.cols, dtype());
-        reference_->activate(expected.view(), x.view(), activation);
-        fast_->activate(actual.view(), x.view(), activation);
-        EXPECT_TRUE(same_bits(actual, expected));
-      }
-    }
-  }
+  expect_activations(*fast_, *reference_, kShapes);
 }
 
 TEST_P(RowOps, ActivationsOfExtremeValuesFollowTheReference) {
-  const std::vector<float> gates = {0.0F,   -0.0F,   88.0F,  -88.0F,  88.5F,  -88.5F,
-                                    100.0F, -100.0F, 1e-30F, -1e-30F, 13.5F,  -13.5F,
-                                    14.5F,  -14.5F,  1e-40F, 3e38F,   -87.3F, INFINITY};
-  Tensor gate_up(1, 2 * std::ssize(gates));
-  for (std::int64_t i = 0; i < std::ssize(gates); ++i) {
-    gate_up.set(i, gates[static_cast<std::size_t>(i)]);
-    gate_up.set(std::ssize(gates) + i, 1.5F);
-  }
-  for (const Activation activation : kActivations) {
-    Tensor expected(1, std::ssize(gates), dtype());
-    Tensor actual(1, std::ssize(gates), dtype());
-    reference_->activate(expected.view(), gate_up.view(), activation);
-    fast_->activate(actual.view(), gate_up.view(), activation);
-    EXPECT_TRUE(same_bits(actual, expected));
-    EXPECT_EQ(actual.at(std::ssize(gates) - 1), INFINITY);
-    for (std::int64_t i = 0; i + 1 < std::ssize(gates); ++i) {
-      ASSERT_FALSE(std::isnan(actual.at(i))) << gates[static_cast<std::size_t>(i)];
-    }
-  }
+  expect_activations_of_extreme_values(*fast_, *reference_);
 }
 
 TEST_P(RowOps, ConvertingRoundsAsTheReferenceDoes) {
@@ -152,47 +114,15 @@ TEST_P(RowOps, ConvertingRoundsAsTheReferenceDoes) {
 }
 
 TEST_P(RowOps, ScalingAndCappingHaveTheBitsOfTheReference) {
-  for (const RowShape& shape : kShapes) {
-    SCOPED_TRACE(::testing::Message() << shape.rows << " x " << shape.cols);
-    const Tensor x = random_tensor(shape.rows, shape.cols, DType::kFloat32, 6, 20.0F);
-    Tensor expected = random_tensor(shape.rows, shape.cols, DType::kFloat32, 7, 20.0F);
-    Tensor actual = random_tensor(shape.rows, shape.cols, DType::kFloat32, 7, 20.0F);
-    for (Ops* ops : {reference_.get(), fast_.get()}) {
-      Tensor& sums = ops == fast_.get() ? actual : expected;
-      ops->scale(sums.view(), 0.3F);
-      ops->add_scaled(sums.view(), x.view(), 0.22F);
-      ops->soft_cap(sums.view(), 5.0F);
-    }
-    EXPECT_TRUE(same_bits(actual, expected));
-    for (std::int64_t i = 0; i < actual.size(); ++i) ASSERT_LE(std::abs(actual.at(i)), 5.0F);
-  }
+  expect_scaling_and_capping(*fast_, *reference_, kShapes);
 }
 
 TEST_P(RowOps, RowStatisticsHaveTheBitsOfTheReference) {
-  for (const RowShape shape : {RowShape{0, 10}, RowShape{1, 1}, RowShape{2, 1023},
-                               RowShape{2, 1024}, RowShape{3, 1025}, RowShape{2, 5003}}) {
-    SCOPED_TRACE(::testing::Message() << shape.rows << " x " << shape.cols);
-    const Tensor logits = random_tensor(shape.rows, shape.cols, DType::kFloat32, 4, 8.0F);
-    std::vector<RowStatistics> expected(static_cast<std::size_t>(shape.rows));
-    std::vector<RowStatistics> actual(static_cast<std::size_t>(shape.rows));
-    reference_->row_statistics(expected, logits.view());
-    fast_->row_statistics(actual, logits.view());
-    for (std::size_t r = 0; r < expected.size(); ++r) {
-      EXPECT_EQ(actual[r].max, expected[r].max);
-      EXPECT_EQ(std::bit_cast<std::uint32_t>(actual[r].log_sum_exp),
-                std::bit_cast<std::uint32_t>(expected[r].log_sum_exp));
-    }
-  }
+  expect_statistics(*fast_, *reference_);
 }
 
 TEST_P(RowOps, StatisticsOfBannedIdsIgnoreThem) {
-  Tensor logits(1, 40);
-  for (std::int64_t i = 0; i < 40; ++i) logits.set(i, -INFINITY);
-  logits.set(17, -2.5F);
-  std::vector<RowStatistics> out(1);
-  fast_->row_statistics(out, logits.view());
-  EXPECT_EQ(out[0].max, -2.5F);
-  EXPECT_EQ(out[0].log_sum_exp, -2.5F);
+  expect_statistics_without_banned_ids(*fast_);
 }
 
 TEST(RowOpsReference, AreCloseToDoublePrecision) {

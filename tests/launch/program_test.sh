@@ -57,6 +57,7 @@ for command in $commands; do
 done
 expect 0 --version
 for word in "headrace " MPI HDF5 CUDA Boost CPU compiler; do out_has "$word"; done
+! ldd "$headrace" | grep -Ei 'nccl|cublas' || fail "libraries for GPUs are loaded at start"
 refused "a command is expected"
 refused "unknown command frobnicate" frobnicate
 refused "did you mean compare?" comapre

@@ -85,6 +85,11 @@ for shards in 2 3; do
   FAKE_CUDA_MODE=threads run $base $shards "${numbers[@]}" --transport nccl
   "$headrace" compare --tolerance 0.001 "$work/float32-reference.jsonl" "$work/$base.jsonl" || fail "$base: sums are wrong"
 done
+# Of three the order is NCCL's: sums by another transport are of another class.
+code=0
+generate 3 "$work/summed-3.jsonl" --threads 1 --dtype float32 -tp 3 --transport mpi-staged || code=$?
+[ "$code" = 2 ] && grep -q "was cuda:90:.*:T3:nccl and is now .*:T3 .*--transport nccl restores it" "$work/summed-3.jsonl.log" ||
+  { cat "$work/summed-3.jsonl.log"; fail "NCCL's sums were taken for others: exit code $code"; }
 base=summed-2
 numbers=(--dtype float32 -tp 2)
 variant staged 2 --transport mpi-staged

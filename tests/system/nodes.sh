@@ -19,7 +19,7 @@ END
 chmod +x "$work/agent"
 agent=$(realpath "$work/agent")
 over_links=(OMPI_MCA_plm=rsh "OMPI_MCA_plm_rsh_agent=$agent" OMPI_MCA_oob_tcp_if_include=link0
-  OMPI_MCA_btl=self,vader,tcp OMPI_MCA_btl_tcp_if_include=link0 OMPI_MCA_pml=ob1)
+  "OMPI_MCA_btl=self,vader,tcp" OMPI_MCA_btl_tcp_if_include=link0 OMPI_MCA_pml=ob1)
 
 # on_nodes HOSTS OUTPUT OPTIONS...: a rank for each slot of HOSTS ("1:2,3:1": two on node 1, one on node 3), started from
 # node 1; the exit code is the job's.

@@ -16,13 +16,6 @@ inline DType reference_dtype(DType dtype) {
   return dtype == DType::kFloat16 ? DType::kFloat32 : dtype;
 }
 
-/// The same elements in another type, rounded.
-inline Tensor converted(const Tensor& tensor, DType dtype) {
-  Tensor out(tensor.view().rows, tensor.view().cols, dtype);
-  for (std::int64_t i = 0; i < tensor.size(); ++i) out.set(i, tensor.at(i));
-  return out;
-}
-
 /// |actual - expected| <= relative * |expected| + absolute for every element, and none is NaN.
 struct Tolerance {
   float relative = 0.0F;

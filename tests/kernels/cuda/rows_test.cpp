@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "tests/kernels/cuda/cuda_fixture.h"
+#include "tests/kernels/row_cases.h"
 
 namespace headrace {
 namespace {
@@ -11,10 +12,6 @@ using namespace testing_ops;  // NOLINT(google-build-using-namespace): the fixtu
 class CudaRows : public CudaOpsTest {};
 INSTANTIATE_TEST_SUITE_P(Types, CudaRows, all_cuda_dtypes(), dtype_of);
 
-struct RowShape {
-  std::int64_t rows;
-  std::int64_t cols;
-};
 constexpr RowShape kShapes[] = {{0, 8},   {1, 1},   {3, 15},   {5, 16},
                                 {2, 257}, {7, 100}, {2, 1028}, {2, 1030}};
 
@@ -147,61 +144,28 @@ TEST_P(CudaRows, ConvertingRoundsAsTheReferenceDoes) {
 }
 
 TEST_P(CudaRows, ActivationsHaveTheBitsOfTheReference) {
-  for (const RowShape& shape : kShapes) {
-    if (shape.rows == 0) continue;
-    for (const Activation activation :
-         {Activation::kSilu, Activation::kGeluTanh, Activation::kGeluErf}) {
-      for (const int parts : {1, 2}) {
-        SCOPED_TRACE(::testing::Message() << shape.rows << " x " << shape.cols);
-        const Tensor x =
-            random_tensor(shape.rows, parts * shape.cols, DType::kFloat32, 3, parts * 10.0F);
-        Tensor expected(shape.rows, shape.cols, reference_dtype(dtype()));
-        reference_->activate(expected.view(), x.view(), activation);
-        Tensor actual(shape.rows, shape.cols, dtype());
-        cuda_->activate(actual.view(), x.view(), activation);
-        EXPECT_TRUE(same_bits(actual, converted(expected, dtype())));
-      }
-    }
-  }
+  expect_activations(*cuda_, *reference_, kShapes);
+}
+
+TEST_P(CudaRows, ActivationsOfExtremeValuesFollowTheReference) {
+  expect_activations_of_extreme_values(*cuda_, *reference_);
 }
 
 TEST_P(CudaRows, ScalingAndCappingHaveTheBitsOfTheReference) {
-  for (const RowShape& shape : kShapes) {
-    const Tensor x = random_tensor(shape.rows, shape.cols, DType::kFloat32, 6, 20.0F);
-    Tensor expected = random_tensor(shape.rows, shape.cols, DType::kFloat32, 7, 20.0F);
-    Tensor actual = random_tensor(shape.rows, shape.cols, DType::kFloat32, 7, 20.0F);
-    for (Ops* ops : {reference_.get(), cuda_.get()}) {
-      Tensor& sums = ops == cuda_.get() ? actual : expected;
-      ops->scale(sums.view(), 0.3F);
-      ops->add_scaled(sums.view(), x.view(), 0.22F);
-      ops->soft_cap(sums.view(), 5.0F);
-    }
-    EXPECT_TRUE(same_bits(actual, expected));
-  }
+  expect_scaling_and_capping(*cuda_, *reference_, kShapes);
 }
 
 TEST_P(CudaRows, RowStatisticsHaveTheBitsOfTheReference) {
   cuda_->reserve(3, 16, kAnyShape);
-  for (const RowShape shape : {RowShape{0, 10}, RowShape{1, 1}, RowShape{2, 1023},
-                               RowShape{2, 1024}, RowShape{3, 1025}, RowShape{2, 5003}}) {
-    SCOPED_TRACE(::testing::Message() << shape.rows << " x " << shape.cols);
-    const Tensor logits = random_tensor(shape.rows, shape.cols, DType::kFloat32, 4, 8.0F);
-    std::vector<RowStatistics> expected(static_cast<std::size_t>(shape.rows));
-    reference_->row_statistics(expected, logits.view());
-    if (shape.rows == 0) {
-      cuda_->row_statistics(expected, logits.view());
-      continue;
-    }
-    under_schedules([&] {
-      std::vector<RowStatistics> actual(expected.size());
-      cuda_->row_statistics(actual, logits.view());
-      EXPECT_EQ(
-          std::memcmp(actual.data(), expected.data(), expected.size() * sizeof(RowStatistics)), 0);
-    });
-  }
+  under_schedules([&] { expect_statistics(*cuda_, *reference_); });
   Tensor more(4, 10);
   std::vector<RowStatistics> four(4);
   EXPECT_THROW(cuda_->row_statistics(four, more.view()), std::invalid_argument);
+}
+
+TEST_P(CudaRows, StatisticsOfBannedIdsIgnoreThem) {
+  cuda_->reserve(1, 16, kAnyShape);
+  expect_statistics_without_banned_ids(*cuda_);
 }
 
 TEST_P(CudaRows, AWrongShapeIsNamed) {
