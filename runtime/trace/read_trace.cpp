@@ -63,7 +63,8 @@ TraceSummary::Rank read_rank(const ordered_json& json) {
     rank.terms[i] = json.at("terms_ns").at(name).get<std::int64_t>();
   }
   rank.phases = read_phases(json.at("phases_ns"));
-  rank.bounds = read_phases(json.at("bounds_ns"));
+  // Traces of earlier versions have none.
+  if (json.contains("bounds_ns")) rank.bounds = read_phases(json.at("bounds_ns"));
   return rank;
 }
 

@@ -153,6 +153,7 @@ TEST_F(TraceFile, WhatATermTakesAtLeastStandsBelowIt) {
   EXPECT_NE(table.find("0.004 (", row), std::string::npos);
   trace.ranks[1].bounds = {};
   write(trace);
+  replace(",\"bounds_ns\":{}", "");  // of rank 0, as earlier versions wrote it
   EXPECT_EQ(loss_table(read_trace(path_)).find("at least"), std::string::npos);
 }
 
