@@ -159,7 +159,7 @@ std::unique_ptr<Ops> make_rank_ops(const GenerateOptions& options, const RankDev
 // the order in which NCCL adds them.
 std::string numeric_class(const GenerateOptions& options, const RankSetup& setup) {
   if (setup.device.is_gpu) {
-    const std::string name = cuda_numeric_class(setup.device.gpu);
+    std::string name = cuda_numeric_class(setup.device.gpu);
     if (options.deterministic) return name;
     const bool by_nccl = setup.layout.tensor > 2 && setup.transport.kind == TransportKind::kNccl;
     return fmt::format("{}:T{}{}", name, setup.layout.tensor, by_nccl ? ":nccl" : "");

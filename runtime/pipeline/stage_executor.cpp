@@ -23,7 +23,8 @@ StageExecutor::StageExecutor(StageModel& model, ThreadPool& pool, ExecutorLimits
     group.tables.resize(num_seqs);
     const int pages = (limits.max_length + size.block_tokens - 1) / size.block_tokens;
     for (auto& table : group.tables) {
-      table.reserve(static_cast<std::size_t>(pages + kv.pages_per_block));
+      const int most_pages = pages + kv.pages_per_block;
+      table.reserve(static_cast<std::size_t>(most_pages));
     }
     group.rows.reserve(num_seqs);
     groups_.push_back(std::move(group));

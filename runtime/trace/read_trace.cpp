@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -132,7 +133,7 @@ class Reader {
     if (json.at("ph") != "X") return;
     ++summary_.num_events;
     const auto nanoseconds = [&](const char* key) {
-      return static_cast<std::int64_t>(json.at(key).get<double>() * 1000.0 + 0.5);
+      return std::llround(json.at(key).get<double>() * 1000.0);
     };
     const std::int64_t begin = nanoseconds("ts");
     const std::int64_t length = nanoseconds("dur");
