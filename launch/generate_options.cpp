@@ -42,7 +42,7 @@ void declare_model(OptionSet& set, GenerateOptions& o) {
   set.add_choice({.name = "quantized-inputs",
                   .value = "I",
                   .help = "of products with quantised weights: int8 (W8A8, W4A8), or none: they "
-                          "stay as they are (W8A16, W4A16): closer, slower from a few rows on"},
+                          "stay as they are (W8A16, W4A16): closer to the model, slower"},
                  o.quantized_inputs, {"int8", "none"});
   set.add({.name = "max-model-len",
            .value = "N",
