@@ -53,8 +53,7 @@ using WantedRows = std::map<Rows, Wanted>;
 
 // Rows of which bytes would be read twice, and who wants them.
 WantedRows shared_rows(const Checkpoint& checkpoint, const TensorInfos& infos,
-                       const std::vector<std::vector<WeightSource>>& wanted,
-                       const SharingOptions& options) {
+                       const std::vector<std::vector<WeightSource>>& wanted) {
   WantedRows all;
   for (std::size_t rank = 0; rank < wanted.size(); ++rank) {
     for (const WeightSource& source : wanted[rank]) {
@@ -71,8 +70,7 @@ WantedRows shared_rows(const Checkpoint& checkpoint, const TensorInfos& infos,
   std::erase_if(all, [&](const auto& entry) {
     const auto& [rows, who] = entry;
     const bool twice = std::adjacent_find(who.ranks.begin(), who.ranks.end()) != who.ranks.end();
-    const bool small = (rows.end - rows.begin) * (who.col_end - who.col_begin) < options.tensor;
-    if (who.ranks.size() < 2 || twice || small) return true;
+    if (who.ranks.size() < 2 || twice) return true;
     const TensorBlock together{rows.begin, rows.end, who.col_begin, who.col_end};
     return who.bytes_apart <= checkpoint.bytes_to_read(rows.name, together);
   });
@@ -195,7 +193,7 @@ SharedCheckpoint::SharedCheckpoint(Checkpoint& own, const Communicator& ranks,
                                    SharingOptions options)
     : own_(own), options_(std::move(options)) {
   for (const TensorInfo& info : own.tensors()) infos_[info.name] = &info;
-  const WantedRows all = shared_rows(own, infos_, wanted, options_);
+  const WantedRows all = shared_rows(own, infos_, wanted);
   check_order(own.config(), infos_, all, wanted);
   std::map<std::vector<int>, Group*> groups;
   for (const WeightSource& source : wanted[static_cast<std::size_t>(ranks.rank())]) {

@@ -30,8 +30,6 @@ struct SharingOptions {
   std::int64_t round = std::int64_t{4} << 20;
   /// By one of them, where there is as much: 16 read at once at most, half a megabyte or more each.
   std::int64_t band = std::int64_t{256} << 10;
-  /// What is smaller (norms, biases) costs less to read again than to hand around.
-  std::int64_t tensor = std::int64_t{64} << 10;
   bool messages_only = false;           // also on one node, as between nodes
   double stall_timeout_s = 0.0;         // 0: for ever
   std::vector<std::string> names = {};  // of those who read together, by rank, for messages
