@@ -2,28 +2,16 @@
 
 #include <utility>
 
+#include "kernels/wrapped_ops.h"
+
 namespace headrace {
 namespace {
 
-class ObservedOps final : public Ops {
+class ObservedOps final : public WrappedOps {
  public:
-  ObservedOps(Ops& ops, ProductObserver observer) : ops_(ops), observer_(std::move(observer)) {}
+  ObservedOps(Ops& ops, ProductObserver observer)
+      : WrappedOps(ops), ops_(ops), observer_(std::move(observer)) {}
 
-  DType compute_dtype() const override { return ops_.compute_dtype(); }
-  DeviceArena& arena() override { return ops_.arena(); }
-  std::unique_ptr<Matrix> make_matrix(MatrixSpec spec) override {
-    return ops_.make_matrix(std::move(spec));
-  }
-  void reserve(int max_rows, int max_context, const AttentionShape& shape) override {
-    ops_.reserve(max_rows, max_context, shape);
-  }
-  std::size_t reserve_bytes(int max_rows, int max_context,
-                            const AttentionShape& shape) const override {
-    return ops_.reserve_bytes(max_rows, max_context, shape);
-  }
-  std::size_t kv_block_bytes(const AttentionShape& shape, int block_tokens) const override {
-    return ops_.kv_block_bytes(shape, block_tokens);
-  }
   void embed(TensorView out, const Matrix& table, std::span<const std::int32_t> ids) override {
     ops_.embed(out, table, ids);
   }

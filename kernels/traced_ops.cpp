@@ -3,31 +3,21 @@
 #include <unordered_set>
 #include <utility>
 
+#include "kernels/wrapped_ops.h"
+
 namespace headrace {
 namespace {
 
-class TracedOps final : public Ops {
+class TracedOps final : public WrappedOps {
  public:
   TracedOps(std::unique_ptr<Ops> ops, SpanRecorder& recorder, const MachineBound& bound)
-      : ops_(std::move(ops)), recorder_(recorder), bound_(bound) {}
+      : WrappedOps(*ops), ops_(std::move(ops)), recorder_(recorder), bound_(bound) {}
 
-  DType compute_dtype() const override { return ops_->compute_dtype(); }
-  DeviceArena& arena() override { return ops_->arena(); }
   std::unique_ptr<Matrix> make_matrix(MatrixSpec spec) override {
     const bool quantized = spec.quantization != Quantization::kNone;
     std::unique_ptr<Matrix> matrix = ops_->make_matrix(std::move(spec));
     if (quantized) quantized_.insert(matrix.get());
     return matrix;
-  }
-  void reserve(int max_rows, int max_context, const AttentionShape& shape) override {
-    ops_->reserve(max_rows, max_context, shape);
-  }
-  std::size_t reserve_bytes(int max_rows, int max_context,
-                            const AttentionShape& shape) const override {
-    return ops_->reserve_bytes(max_rows, max_context, shape);
-  }
-  std::size_t kv_block_bytes(const AttentionShape& shape, int block_tokens) const override {
-    return ops_->kv_block_bytes(shape, block_tokens);
   }
 
   void embed(TensorView out, const Matrix& table, std::span<const std::int32_t> ids) override {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "comm/cuda/nccl_library.h"
+#include "kernels/cuda/loaded_function.h"
 
 namespace {
 
@@ -34,12 +35,23 @@ const Library& library() {
   return loaded;
 }
 
-template <class Function>
-Function* loaded(const char* name) {
-  if (library().handle == nullptr) throw std::runtime_error(library().problem);
-  void* const address = dlsym(library().handle, name);
-  if (address == nullptr) throw std::runtime_error(std::string("NCCL: ") + dlerror());
-  return reinterpret_cast<Function*>(address);
+struct Nccl {
+  static constexpr const char* kName = "NCCL";
+
+  static void* handle() {
+    if (library().handle == nullptr) throw std::runtime_error(library().problem);
+    return library().handle;
+  }
+};
+
+template <headrace::FunctionName kName, class... Arguments>
+ncclResult_t result_of(Arguments... arguments) {
+  return headrace::call_loaded<Nccl, ncclResult_t, kName>(arguments...);
+}
+
+template <headrace::FunctionName kName, class... Arguments>
+const char* text_from(Arguments... arguments) {
+  return headrace::call_loaded<Nccl, const char*, kName>(arguments...);
 }
 
 }  // namespace
@@ -57,97 +69,79 @@ std::string nccl_library_problem() {
 }  // namespace headrace
 
 ncclResult_t ncclGetVersion(int* version) {
-  static auto* const call = loaded<decltype(ncclGetVersion)>("ncclGetVersion");
-  return call(version);
+  return result_of<"ncclGetVersion">(version);
 }
 
 const char* ncclGetErrorString(ncclResult_t result) {
-  static auto* const call = loaded<decltype(ncclGetErrorString)>("ncclGetErrorString");
-  return call(result);
+  return text_from<"ncclGetErrorString">(result);
 }
 
 const char* ncclGetLastError(ncclComm_t comm) {
-  static auto* const call = loaded<decltype(ncclGetLastError)>("ncclGetLastError");
-  return call(comm);
+  return text_from<"ncclGetLastError">(comm);
 }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
-  static auto* const call = loaded<decltype(ncclGetUniqueId)>("ncclGetUniqueId");
-  return call(id);
+  return result_of<"ncclGetUniqueId">(id);
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
                                     ncclConfig_t* config) {
-  static auto* const call = loaded<decltype(ncclCommInitRankConfig)>("ncclCommInitRankConfig");
-  return call(comm, size, id, rank, config);
+  return result_of<"ncclCommInitRankConfig">(comm, size, id, rank, config);
 }
 
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* new_comm,
                            ncclConfig_t* config) {
-  static auto* const call = loaded<decltype(ncclCommSplit)>("ncclCommSplit");
-  return call(comm, color, key, new_comm, config);
+  return result_of<"ncclCommSplit">(comm, color, key, new_comm, config);
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
-  static auto* const call = loaded<decltype(ncclCommGetAsyncError)>("ncclCommGetAsyncError");
-  return call(comm, error);
+  return result_of<"ncclCommGetAsyncError">(comm, error);
 }
 
 ncclResult_t ncclCommCount(const ncclComm_t comm, int* count) {
-  static auto* const call = loaded<decltype(ncclCommCount)>("ncclCommCount");
-  return call(comm, count);
+  return result_of<"ncclCommCount">(comm, count);
 }
 
 ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
-  static auto* const call = loaded<decltype(ncclCommUserRank)>("ncclCommUserRank");
-  return call(comm, rank);
+  return result_of<"ncclCommUserRank">(comm, rank);
 }
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
-  static auto* const call = loaded<decltype(ncclCommFinalize)>("ncclCommFinalize");
-  return call(comm);
+  return result_of<"ncclCommFinalize">(comm);
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  static auto* const call = loaded<decltype(ncclCommDestroy)>("ncclCommDestroy");
-  return call(comm);
+  return result_of<"ncclCommDestroy">(comm);
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  static auto* const call = loaded<decltype(ncclCommAbort)>("ncclCommAbort");
-  return call(comm);
+  return result_of<"ncclCommAbort">(comm);
 }
 
 ncclResult_t ncclGroupStart() {
-  static auto* const call = loaded<decltype(ncclGroupStart)>("ncclGroupStart");
-  return call();
+  return result_of<"ncclGroupStart">();
 }
 
 ncclResult_t ncclGroupEnd() {
-  static auto* const call = loaded<decltype(ncclGroupEnd)>("ncclGroupEnd");
-  return call();
+  return result_of<"ncclGroupEnd">();
 }
 
 ncclResult_t ncclSend(const void* data, std::size_t count, ncclDataType_t type, int peer,
                       ncclComm_t comm, cudaStream_t stream) {
-  static auto* const call = loaded<decltype(ncclSend)>("ncclSend");
-  return call(data, count, type, peer, comm, stream);
+  return result_of<"ncclSend">(data, count, type, peer, comm, stream);
 }
 
 ncclResult_t ncclRecv(void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
-  static auto* const call = loaded<decltype(ncclRecv)>("ncclRecv");
-  return call(data, count, type, peer, comm, stream);
+  return result_of<"ncclRecv">(data, count, type, peer, comm, stream);
 }
 
 ncclResult_t ncclAllGather(const void* own, void* all, std::size_t count, ncclDataType_t type,
                            ncclComm_t comm, cudaStream_t stream) {
-  static auto* const call = loaded<decltype(ncclAllGather)>("ncclAllGather");
-  return call(own, all, count, type, comm, stream);
+  return result_of<"ncclAllGather">(own, all, count, type, comm, stream);
 }
 
 ncclResult_t ncclAllReduce(const void* own, void* sums, std::size_t count, ncclDataType_t type,
                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
-  static auto* const call = loaded<decltype(ncclAllReduce)>("ncclAllReduce");
-  return call(own, sums, count, type, op, comm, stream);
+  return result_of<"ncclAllReduce">(own, sums, count, type, op, comm, stream);
 }

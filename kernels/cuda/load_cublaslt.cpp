@@ -4,45 +4,33 @@
 #include <cublas_api.h>
 #include <dlfcn.h>
 
-#include <algorithm>
-#include <cstddef>
 #include <stdexcept>
 #include <string>
 
+#include "kernels/cuda/loaded_function.h"
+
 namespace {
 
-void* library() {
-  static void* const handle = [] {
-    const std::string name = "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR);
-    void* opened = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (opened == nullptr) throw std::runtime_error(std::string("cuBLASLt: ") + dlerror());
-    return opened;
-  }();
-  return handle;
-}
+struct CublasLt {
+  static constexpr const char* kName = "cuBLASLt";
 
-// A function's name as a parameter of a template.
-template <std::size_t kBytes>
-struct Name {
-  constexpr Name(const char (&name)[kBytes]) {  // NOLINT(google-explicit-constructor): a literal
-    std::copy(name, name + kBytes, text);
+  static void* handle() {
+    static void* const loaded = [] {
+      const std::string name = "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR);
+      void* opened = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+      if (opened == nullptr) throw std::runtime_error(std::string("cuBLASLt: ") + dlerror());
+      return opened;
+    }();
+    return loaded;
   }
-  char text[kBytes];
 };
 
-// Calls the library's function of that name. The arguments are the parameters of the caller, which
-// the library's own header declares, so their types are the function's.
-template <class Result, Name kName, class... Arguments>
+template <class Result, headrace::FunctionName kName, class... Arguments>
 Result call(Arguments... arguments) {
-  static auto* const function = [] {
-    void* const address = dlsym(library(), kName.text);
-    if (address == nullptr) throw std::runtime_error(std::string("cuBLASLt: ") + dlerror());
-    return reinterpret_cast<Result (*)(Arguments...)>(address);
-  }();
-  return function(arguments...);
+  return headrace::call_loaded<CublasLt, Result, kName>(arguments...);
 }
 
-template <Name kName, class... Arguments>
+template <headrace::FunctionName kName, class... Arguments>
 cublasStatus_t status_of(Arguments... arguments) {
   return call<cublasStatus_t, kName>(arguments...);
 }

@@ -36,6 +36,16 @@ expect_code() {
   [ "$1" = "$2" ] || fail "exit code $1 instead of $2: $3"
 }
 
+# repeated TIMES: the requests so many times over. Copied lines can have no custom_id.
+repeated() {
+  local i
+  for ((i = 0; i < $1; ++i)); do cat "$requests"; done | sed 's/"custom_id": *"[^"]*", *//'
+}
+
+# says LOG TEXT, says_not LOG TEXT: whether a job's messages have a text.
+says() { grep -q -- "$2" "$1" || { cat "$1"; fail "$1: no word of '$2'"; }; }
+says_not() { ! grep -q -- "$2" "$1" || { cat "$1"; fail "$1: '$2'"; }; }
+
 # same A B WHAT: byte for byte.
 same() {
   cmp "$1" "$2" || fail "$3: the bytes differ"

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "kernels/ops.h"
+#include "kernels/wrapped_ops.h"
 
 namespace headrace {
 namespace {
@@ -32,22 +32,10 @@ int own_rank() {
   return text == nullptr ? 0 : std::atoi(text);
 }
 
-class FaultyOps : public Ops {
+class FaultyOps : public WrappedOps {
  public:
-  explicit FaultyOps(std::unique_ptr<Ops> real) : real_(std::move(real)) {}
+  explicit FaultyOps(std::unique_ptr<Ops> real) : WrappedOps(*real), real_(std::move(real)) {}
 
-  DType compute_dtype() const override { return real_->compute_dtype(); }
-  DeviceArena& arena() override { return real_->arena(); }
-  std::unique_ptr<Matrix> make_matrix(MatrixSpec spec) override {
-    return real_->make_matrix(std::move(spec));
-  }
-  void reserve(int max_rows, int max_context, const AttentionShape& shape) override {
-    real_->reserve(max_rows, max_context, shape);
-  }
-  std::size_t reserve_bytes(int max_rows, int max_context,
-                            const AttentionShape& shape) const override {
-    return real_->reserve_bytes(max_rows, max_context, shape);
-  }
   void embed(TensorView out, const Matrix& table, std::span<const std::int32_t> ids) override {
     count();
     real_->embed(out, table, ids);
@@ -112,9 +100,6 @@ class FaultyOps : public Ops {
   void row_statistics(std::span<RowStatistics> out, ConstTensorView logits) override {
     count();
     real_->row_statistics(out, logits);
-  }
-  std::size_t kv_block_bytes(const AttentionShape& shape, int block_tokens) const override {
-    return real_->kv_block_bytes(shape, block_tokens);
   }
 
  private:

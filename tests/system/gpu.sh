@@ -59,13 +59,9 @@ grep -q "GPU 1" "$work/float32-two-stages.jsonl.log" || fail "the table does not
 asynchronously() {
   FAKE_CUDA_MODE=threads FAKE_CUDA_DELAY_US=100 variant "$@"
 }
-# says NAME TEXT: the log of a run of the base.
-says() {
-  grep -qF -- "$2" "$work/$base-$1.jsonl.log" || { cat "$work/$base-$1.jsonl.log"; fail "$1: no word of '$2'"; }
-}
-says two-stages "between GPUs: mpi-staged (the fake NCCL needs"
+says "$work/$base-two-stages.jsonl.log" "between GPUs: mpi-staged (the fake NCCL needs"
 asynchronously by-choice 2
-says by-choice "between GPUs: nccl"
+says "$work/$base-by-choice.jsonl.log" "between GPUs: nccl"
 asynchronously nccl-stages 3 -pp 3 --num-micro-batches 5 --transport nccl
 FAKE_NCCL_SERIAL=1 ROWS=9 asynchronously nccl-shards 4 -pp 2 -tp 2 --transport nccl
 asynchronously nccl-replicas 4 -pp 2 -dp 2 --transport nccl
@@ -76,7 +72,7 @@ asynchronously cuda-aware 4 -pp 2 -tp 2 --transport mpi-cuda-aware
 start fast --dtype float32
 close_to_reference fast
 FAKE_CUDA_DEVICES=1 ROWS=5 FAKE_CUDA_MODE=threads variant shared-device 2 -pp 2 --share-device --num-micro-batches 3
-says shared-device "between GPUs: mpi-staged (2 ranks of"
+says "$work/$base-shared-device.jsonl.log" "between GPUs: mpi-staged (2 ranks of"
 
 # Where the transport adds, the number of shards is part of the numeric class; with two the order makes no difference.
 for shards in 2 3; do

@@ -45,7 +45,7 @@ fi
 "$headrace" inspect --json "$work/all.json" | grep -q '"terms_s"' || fail "inspect --json has no terms"
 
 # More work than can be done before the signal; everything is in flight when it comes.
-for _ in {1..500}; do cat "$requests"; done | sed 's/"custom_id": *"[^"]*", *//' >"$work/many.jsonl"
+repeated 500 >"$work/many.jsonl"
 requests=$work/many.jsonl
 generate 2 "$work/stopped.jsonl" --trace "$work/stopped.json" --threads 1 &
 job=$!

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/cuda/handles.h"
+#include "kernels/wrapped_ops.h"
 
 namespace headrace::testing_ops {
 namespace {
@@ -89,25 +90,9 @@ class Staged {
   std::vector<Operand> operands_;
 };
 
-class HostedOps final : public Ops {
+class HostedOps final : public WrappedOps {
  public:
-  explicit HostedOps(std::unique_ptr<Ops> ops) : ops_(std::move(ops)) {}
-
-  DType compute_dtype() const override { return ops_->compute_dtype(); }
-  DeviceArena& arena() override { return ops_->arena(); }
-  std::unique_ptr<Matrix> make_matrix(MatrixSpec spec) override {
-    return ops_->make_matrix(std::move(spec));
-  }
-  void reserve(int max_rows, int max_context, const AttentionShape& shape) override {
-    ops_->reserve(max_rows, max_context, shape);
-  }
-  std::size_t reserve_bytes(int max_rows, int max_context,
-                            const AttentionShape& shape) const override {
-    return ops_->reserve_bytes(max_rows, max_context, shape);
-  }
-  std::size_t kv_block_bytes(const AttentionShape& shape, int block_tokens) const override {
-    return ops_->kv_block_bytes(shape, block_tokens);
-  }
+  explicit HostedOps(std::unique_ptr<Ops> ops) : WrappedOps(*ops), ops_(std::move(ops)) {}
 
   void embed(TensorView out, const Matrix& table, std::span<const std::int32_t> ids) override {
     with(out, [&](Staged& staged) { ops_->embed(staged.tensor(out), table, ids); });
