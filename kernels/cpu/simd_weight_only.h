@@ -45,7 +45,7 @@ template <class F, Quantization W, int... I>
   }
 }
 
-template <class F, Quantization W, int MR, int NV, Prefetch P>
+template <class F, Quantization W, int MR, int NV>
 struct WeightOnlyTile {
   using L = typename F::Lanes;
   using Bits = ElementBits<W>;
@@ -87,11 +87,7 @@ struct WeightOnlyTile {
       std::uint32_t* out = weights[v];
       for (std::int64_t at = begin * kPanelColumns; at < (begin + steps) * kPanelColumns;
            at += kPanelColumns, out += Bits::kElements / F::kGroup * kPanelColumns) {
-        if constexpr (P == Prefetch::kNextPanels) {
-          if (v == 0) __builtin_prefetch(tile.next_lines + at, 0, 2);
-        } else {
-          __builtin_prefetch(panels.at[v] + at + ahead, 0, 2);
-        }
+        __builtin_prefetch(panels.at[v] + at + ahead, 0, 2);
         expand_dwords<F, W>(out, panels.at[v] + at, less,
                             std::make_integer_sequence<int, Bits::kElements>());
       }
@@ -174,10 +170,12 @@ struct WeightOnlyTile {
   }
 };
 
-template <class F, int MR, int NV, Prefetch P>
-using Int8WeightsTile = WeightOnlyTile<F, Quantization::kInt8, MR, NV, P>;
-template <class F, int MR, int NV, Prefetch P>
-using Int4WeightsTile = WeightOnlyTile<F, Quantization::kInt4, MR, NV, P>;
+// Expanding bounds these, not the weights' way from memory: one kind of prefetch does for all, and
+// halves what there is to compile.
+template <class F, int MR, int NV, Prefetch /*any*/>
+using Int8WeightsTile = WeightOnlyTile<F, Quantization::kInt8, MR, NV>;
+template <class F, int MR, int NV, Prefetch /*any*/>
+using Int4WeightsTile = WeightOnlyTile<F, Quantization::kInt4, MR, NV>;
 
 template <class F>
 void int8_weights_gemm(const GemmArgs& g) {
