@@ -144,8 +144,12 @@ RankDevice choose_device(const Environment& environment, const GenerateOptions& 
 std::unique_ptr<Ops> make_rank_ops(const GenerateOptions& options, const RankDevice& device,
                                    DType dtype, ThreadPool& pool) {
   if (device.is_gpu) {
-    return make_cuda_ops(
-        {.compute_dtype = dtype, .device = device.index, .deterministic = options.deterministic});
+    return make_cuda_ops({.compute_dtype = dtype,
+                          .device = device.index,
+                          .deterministic = options.deterministic,
+                          .warn = [name = device.name()](const std::string& text) {
+                            fmt::print(stderr, "warning: {}: {}\n", name, text);
+                          }});
   }
   if (dtype == DType::kFloat16) {
     throw std::invalid_argument(

@@ -68,6 +68,18 @@ asynchronously nccl-replicas 4 -pp 2 -dp 2 --transport nccl
 asynchronously staged 4 -pp 2 -tp 2 --transport mpi-staged
 asynchronously cuda-aware 4 -pp 2 -tp 2 --transport mpi-cuda-aware
 
+# A cuBLASLt whose first algorithms give rows that depend on how many there are: passed over, or filled up where there is no other.
+FAKE_CUBLASLT_ALGORITHMS=mpos variant another-algorithm 2 -tp 2
+says_not "$work/$base-another-algorithm.jsonl.log" warning
+export FAKE_CUBLASLT_ALGORITHMS=m
+start filled --dtype float32 --deterministic
+close_to_reference filled
+says "$work/filled.jsonl.log" "warning: GPU 0 .*: rows are taken 256 at a time and filled up"
+ROWS=9 variant stages-and-shards 4 -pp 2 -tp 2 --block-size 32
+run depending 1 --dtype float32
+says "$work/depending.jsonl.log" "warning: GPU 0 .*: answers depend on the batch; --deterministic prevents that"
+unset FAKE_CUBLASLT_ALGORITHMS
+
 # One sum for each product: the split over shards is part of the numeric class, nothing else is.
 start fast --dtype float32
 close_to_reference fast
