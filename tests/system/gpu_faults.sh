@@ -79,7 +79,7 @@ lost cudaMemcpyAsync:150 "" --transport mpi-staged
 undisturbed -tp 2 --transport nccl
 ends ncclAllReduce:20 "ncclAllReduce with rank 0 .*unhandled system error"
 ends ncclGroupEnd:4 "ncclGroupEnd with rank 0 .*unhandled system error"
-RESUMED=1 ends nccl:30 "the sums of a tensor group with rank 0 .*remote process exited"
+RESUMED=1 ends nccl:30 "(the sums of a tensor group|ncclAllReduce) with rank 0 .*remote process exited"
 ends kernel:250 "unspecified launch failure"
 lost ncclAllReduce:20 "the sums"
 [ -n "${FULL:-}" ] || exit 0
