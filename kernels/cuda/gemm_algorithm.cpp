@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <span>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>

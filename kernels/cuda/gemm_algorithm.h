@@ -1,17 +1,17 @@
 // Which algorithm a product takes. cuBLASLt states no algorithm whose rows have the same bits among
 // any number of others, so the device is asked: each algorithm multiplies rows that are all alike,
-// 1 to kMostProbedRows of them, and every row has to come out alike, bit for bit. The first one in
+// 1 to 1,024 of them, and every row has to come out alike, bit for bit. The first one in
 // the heuristics' order that stands this is taken. Where none does, one that stands it for one
 // number of rows, and at last a row at a time, which depends on nothing.
 //
 // The answer is kept for the life of the operators and not in a file: it is one of library, driver
-// and device, and costs less than the weights' way to the device: 17 products a shape and
+// and device, and costs less than the weights' way to the device: 16 products a shape and
 // algorithm, of which the largest matrix of Llama-3.1-8B (head, 1.05 GB in bfloat16) is read in
 // 0.25 ms each on an H200, 5 shapes a model.
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <span>
 
 #include "kernels/cuda/cuda_arena.h"
 #include "kernels/cuda/gemm_plan.h"
