@@ -98,8 +98,8 @@ struct TransportOptions {
   std::function<void()> poll = {};
 };
 
-/// Bytes of the device that the transport takes for its buffers. What a library takes for itself
-/// comes on top.
+/// Bytes of the device that the transport takes for its buffers. What NCCL takes for itself comes
+/// on top (nccl_memory.h).
 std::size_t device_transport_bytes(const TransportOptions& options);
 
 /// One rank's transfers. Only the thread that made it may call it.

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -18,10 +19,14 @@ struct CudaOptions {
   DType compute_dtype = DType::kBFloat16;  // float16 as well
   int device = 0;
   // Sums walk the matrices' reduction trees slice by slice, so that answers do not depend on how
-  // matrices are cut over ranks. Otherwise each product is one sum over the whole of K.
+  // matrices are cut over ranks. Otherwise each product is one sum over the whole of K. Where
+  // cuBLASLt's rows depend on how many there are, only deterministic ones are still independent.
   bool deterministic = false;
-  // For sums of products under way, and as much again for attention and for cuBLASLt.
+  // For sums of products under way, and as much again for attention and for products.
   std::size_t workspace_bytes = std::size_t{64} << 20;
+  // Called at most once, where the rows of a product cannot be had as the class above promises, or
+  // only slowly (kernels/cuda/gemm.h).
+  std::function<void(const std::string&)> warn = {};
 };
 
 /// Operators whose tensors, weights of norms, biases and caches lie in the memory of one GPU; ids,

@@ -7,6 +7,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "comm/nccl_memory.h"
 #include "launch/agreement.h"
 #include "launch/commands.h"
 #include "launch/exit_codes.h"
@@ -298,7 +299,12 @@ void print_setup(const Environment& environment, const RankSetup& setup,
     fmt::print(stderr, "{} with {}, sums of {}\n", setup.device.name(),
                bytes_text(setup.device.gpu.total_bytes), setup.numeric_classes[0]);
   }
-  if (setup.transport.kind) fmt::print(stderr, "between GPUs: {}\n", setup.transport.text());
+  if (setup.transport.kind) {
+    const auto transport = transport_options(options, setup, environment.rank());
+    const std::size_t nccl = transport ? nccl_bytes(*transport) : 0;
+    fmt::print(stderr, "between GPUs: {}{}\n", setup.transport.text(),
+               nccl == 0 ? "" : fmt::format(", which may take {} of this GPU", bytes_text(nccl)));
+  }
   fmt::print(stderr, "{}", memory_table(stage_memories(setup, options), setup.size));
   for (const std::string& warning : placement_warnings(environment, setup)) {
     fmt::print(stderr, "warning: {}\n", warning);

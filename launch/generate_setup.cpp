@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "comm/nccl_memory.h"
 #include "kernels/traced_ops.h"
 #include "model/checkpoint/dummy_checkpoint.h"
 #include "partition/layer_split.h"
@@ -351,7 +352,7 @@ std::size_t message_bytes(const RankSetup& setup, const GenerateOptions& options
   }
   bytes += bytes_of(setup.step_channel(0)) * peers.plans_to.size();
   if (const auto transport = transport_options(options, setup, rank)) {
-    bytes += device_transport_bytes(*transport);
+    bytes += device_transport_bytes(*transport) + nccl_bytes(*transport);
   }
   return bytes;
 }

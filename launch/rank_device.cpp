@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/device_transport.h"
+#include "comm/nccl_memory.h"
 #include "launch/generate_setup.h"
 #include "launch/memory_plan.h"
 #include "partition/device_choice.h"
@@ -65,8 +66,10 @@ std::size_t bytes_beside_cache(const RankSetup& setup, bool has_device_link) {
 // What a rank takes of its GPU beside the KV cache.
 struct FixedBytes {
   std::size_t arena = 0;
-  std::size_t transport = 0;  // outside the arena
-  std::size_t total() const { return arena + transport; }
+  // Outside the arena.
+  std::size_t transport = 0;
+  std::size_t nccl = 0;
+  std::size_t total() const { return arena + transport + nccl; }
 };
 
 FixedBytes fixed_bytes(const Environment& environment, const GenerateOptions& options,
@@ -74,7 +77,8 @@ FixedBytes fixed_bytes(const Environment& environment, const GenerateOptions& op
   const auto transport = transport_options(options, setup, environment.rank());
   const bool linked = transport && (transport->upstream || transport->downstream);
   return {.arena = bytes_beside_cache(setup, linked),
-          .transport = transport ? device_transport_bytes(*transport) : 0};
+          .transport = transport ? device_transport_bytes(*transport) : 0,
+          .nccl = transport ? nccl_bytes(*transport) : 0};
 }
 
 // A GPU's bytes that this rank may take, and how they came about.
@@ -144,8 +148,12 @@ RankDevice choose_device(const Environment& environment, const GenerateOptions& 
 std::unique_ptr<Ops> make_rank_ops(const GenerateOptions& options, const RankDevice& device,
                                    DType dtype, ThreadPool& pool) {
   if (device.is_gpu) {
-    return make_cuda_ops(
-        {.compute_dtype = dtype, .device = device.index, .deterministic = options.deterministic});
+    return make_cuda_ops({.compute_dtype = dtype,
+                          .device = device.index,
+                          .deterministic = options.deterministic,
+                          .warn = [name = device.name()](const std::string& text) {
+                            fmt::print(stderr, "warning: {}: {}\n", name, text);
+                          }});
   }
   if (dtype == DType::kFloat16) {
     throw std::invalid_argument(
@@ -180,11 +188,14 @@ void plan_device_memory(const Environment& environment, const GenerateOptions& o
     return;
   }
   const Share share = share_of(options, device, free);
-  const std::uint64_t needed = fixed_bytes(environment, options, setup).total();
+  const FixedBytes fixed = fixed_bytes(environment, options, setup);
+  const std::uint64_t needed = fixed.total();
   if (needed >= share.bytes) {
+    const std::string nccl =
+        fixed.nccl == 0 ? "" : fmt::format(" ({} of it NCCL)", bytes_text(fixed.nccl));
     throw std::invalid_argument(fmt::format(
-        "{}: weights and workspace take {}, its share is {}: use more ranks, or --device cpu",
-        place_of(environment, device), bytes_text(needed), share.text));
+        "{}: weights and workspace take {}{}, its share is {}: use more ranks, or --device cpu",
+        place_of(environment, device), bytes_text(needed), nccl, share.text));
   }
   setup.kv_bytes = share.bytes - needed;
   if (!options.kv_cache_memory_bytes) return;

@@ -45,6 +45,7 @@ std::unique_ptr<NcclCommunicator> NcclCommunicator::world(const Communicator& ra
 std::unique_ptr<NcclCommunicator> NcclCommunicator::split(const NcclPlace& place) {
   std::unique_ptr<NcclCommunicator> made(new NcclCommunicator(wait_, place.with));
   ncclConfig_t config = without_blocking();
+  config.maxCTAs = place.channels;
   // The new handle is there once this communicator is ready again.
   require(ncclCommSplit(comm_, place.color, place.key, &made->comm_, &config), "ncclCommSplit");
   if (made->comm_ == nullptr) return nullptr;

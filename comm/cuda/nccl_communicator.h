@@ -24,6 +24,7 @@ struct NcclWait {
 struct NcclPlace {
   int color = NCCL_SPLIT_NOCOLOR;
   int key = 0;
+  int channels = 1;  // at most: what its memory is planned by (nccl_memory.h)
   std::string with;  // the others, for messages
 };
 

@@ -6,6 +6,7 @@
 #include "comm/cuda/device_ends.h"
 #include "comm/cuda/nccl_device_channel.h"
 #include "comm/cuda/queued_work.h"
+#include "comm/nccl_memory.h"
 #include "comm/waiting.h"
 #include "kernels/cuda/handles.h"
 
@@ -52,6 +53,7 @@ NcclPlace place_in(const Round& round, int rank, const TransportOptions& options
     const int peer = sends ? edge.to : edge.from;
     return {.color = edge.from,
             .key = sends ? 0 : 1,
+            .channels = kNcclEdgeChannels,
             .with = options.names[static_cast<std::size_t>(peer)]};
   }
   return {};
@@ -59,7 +61,8 @@ NcclPlace place_in(const Round& round, int rank, const TransportOptions& options
 
 NcclPlace place_in_group(int rank, const TransportOptions& options) {
   if (!has_group(options)) return {};
-  NcclPlace place{.color = options.group.front(), .key = rank, .with = ""};
+  NcclPlace place{
+      .color = options.group.front(), .key = rank, .channels = kNcclGroupChannels, .with = ""};
   for (const int other : options.group) {
     if (other == rank) continue;
     if (!place.with.empty()) place.with += ", ";

@@ -119,7 +119,11 @@ class CudaOps final : public Ops {
         workspace_bytes_(options.workspace_bytes),
         device_(options.device),
         arena_(stream_.get()),
-        gemm_(dtype_, stream_.get(), workspace_bytes_),
+        gemm_({.dtype = dtype_,
+               .workspace_bytes = workspace_bytes_,
+               .deterministic = deterministic_,
+               .warn = options.warn},
+              arena_),
         sums_(workspace_bytes_) {}
 
   ~CudaOps() override { cudaStreamSynchronize(stream_.get()); }
@@ -135,7 +139,7 @@ class CudaOps final : public Ops {
     }
     if (!deterministic_) spec.tree = without_slices(spec.tree);
     auto matrix = std::make_unique<CudaMatrix>(spec.n, std::move(spec.tree), dtype_, arena_);
-    for (int s = 0; s < matrix->tree().num_slices(); ++s) gemm_.pin(slice_of(*matrix, s));
+    choose_algorithms(*matrix);
     return matrix;
   }
 
@@ -420,6 +424,22 @@ class CudaOps final : public Ops {
             .n = matrix.n(),
             .k = matrix.tree().bounds[s + 1] - begin,
             .stride = matrix.k()};
+  }
+
+  // Algorithms are tried out on the weights' own memory, which is still to be loaded.
+  void choose_algorithms(CudaMatrix& matrix) {
+    bool has_values = false;
+    for (int s = 0; s < matrix.tree().num_slices(); ++s) {
+      const GemmArgs slice = slice_of(matrix, s);
+      if (gemm_.is_pinned(slice)) continue;
+      if (!has_values) {
+        matrix.make_rows(0, {.values = {.half_width = 1.0F},
+                             .stride = static_cast<std::uint64_t>(matrix.k()),
+                             .rows = matrix.n()});
+        has_values = true;
+      }
+      gemm_.pin(slice, {sums_.data(), sums_.bytes()});
+    }
   }
 
   // body(first row, rows of x) for as many rows at a time as the workspace has room for.

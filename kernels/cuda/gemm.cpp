@@ -1,128 +1,24 @@
 #include "kernels/cuda/gemm.h"
 
-#include <array>
+#include <algorithm>
 #include <bit>
-#include <cstdint>
 #include <stdexcept>
-#include <string>
+#include <utility>
 
 #include "kernels/cuda/check.h"
+#include "kernels/cuda/gemm_algorithm.h"
 
 namespace headrace {
-namespace {
 
-cudaDataType_t data_type(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return CUDA_R_32F;
-    case DType::kBFloat16:
-      return CUDA_R_16BF;
-    case DType::kFloat16:
-      return CUDA_R_16F;
-  }
-  throw std::logic_error("a type that cuBLASLt is not asked for");
-}
-
-template <class Value>
-void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attribute, Value value) {
-  HR_CUBLAS(cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof(value)));
-}
-
-template <class Value>
-void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
-         Value value) {
-  HR_CUBLAS(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value)));
-}
-
-int split_of(const cublasLtMatmulAlgo_t& algorithm) {
-  std::int32_t split = 0;
-  std::size_t written = 0;
-  HR_CUBLAS(cublasLtMatmulAlgoConfigGetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM,
-                                                 &split, sizeof(split), &written));
-  return split;
-}
-
-// What is asked of the heuristics, for as long as they are.
-class Preference {
- public:
-  Preference() { HR_CUBLAS(cublasLtMatmulPreferenceCreate(&preference_)); }
-  ~Preference() { cublasLtMatmulPreferenceDestroy(preference_); }
-  Preference(const Preference&) = delete;
-  Preference& operator=(const Preference&) = delete;
-
-  cublasLtMatmulPreference_t get() const { return preference_; }
-
- private:
-  cublasLtMatmulPreference_t preference_ = nullptr;
-};
-
-}  // namespace
-
-// The library's objects are column-major: it computes out's transpose [n, m] as w [n, k], given as
-// the transpose of its columns, times x's transpose [k, m].
 struct CudaGemm::Pinned {
-  cublasLtMatmulDesc_t description = nullptr;
-  cublasLtMatrixLayout_t weights = nullptr;
-  cublasLtMatrixLayout_t inputs = nullptr;
-  cublasLtMatrixLayout_t outputs = nullptr;
-  cublasLtMatmulAlgo_t algorithm = {};
+  Pinned(const GemmArgs& shape, DType dtype) : plan(shape, dtype) {}
 
-  Pinned(const GemmArgs& args, DType dtype) {
-    HR_CUBLAS(cublasLtMatmulDescCreate(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F));
-    set(description, CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
-    const auto rows = static_cast<std::uint64_t>(args.k);
-    const auto columns = static_cast<std::uint64_t>(args.n);
-    HR_CUBLAS(cublasLtMatrixLayoutCreate(&weights, data_type(dtype), rows, columns, args.stride));
-    HR_CUBLAS(
-        cublasLtMatrixLayoutCreate(&inputs, data_type(dtype), rows, kPinnedRows, args.stride));
-    HR_CUBLAS(cublasLtMatrixLayoutCreate(&outputs, CUDA_R_32F, columns, kPinnedRows, args.n));
-  }
-  ~Pinned() {
-    cublasLtMatrixLayoutDestroy(outputs);
-    cublasLtMatrixLayoutDestroy(inputs);
-    cublasLtMatrixLayoutDestroy(weights);
-    cublasLtMatmulDescDestroy(description);
-  }
-  Pinned(const Pinned&) = delete;
-  Pinned& operator=(const Pinned&) = delete;
-
-  void set_rows(std::int64_t m) const {
-    const auto columns = static_cast<std::uint64_t>(m);
-    for (cublasLtMatrixLayout_t layout : {inputs, outputs}) {
-      HR_CUBLAS(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_COLS, &columns,
-                                                 sizeof(columns)));
-    }
-  }
-
-  void choose_algorithm(cublasLtHandle_t handle, std::size_t workspace_bytes,
-                        std::uint32_t alignment) {
-    const Preference preference;
-    set(preference.get(), CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-        static_cast<std::uint64_t>(workspace_bytes));
-    set(preference.get(), CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-        static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE));
-    for (const auto attribute :
-         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
-      set(preference.get(), attribute, alignment);
-    }
-    std::array<cublasLtMatmulHeuristicResult_t, 16> found;
-    int count = 0;
-    HR_CUBLAS(cublasLtMatmulAlgoGetHeuristic(handle, description, weights, inputs, outputs, outputs,
-                                             preference.get(), static_cast<int>(found.size()),
-                                             found.data(), &count));
-    for (int i = 0; i < count; ++i) {
-      const auto& candidate = found[static_cast<std::size_t>(i)];
-      if (candidate.state != CUBLAS_STATUS_SUCCESS || split_of(candidate.algo) > 1) continue;
-      algorithm = candidate.algo;
-      return;
-    }
-    throw std::runtime_error("cuBLASLt offers no algorithm that does not split the sum");
-  }
+  GemmPlan plan;
+  GemmAlgorithm chosen;
 };
 
-CudaGemm::CudaGemm(DType dtype, cudaStream_t stream, std::size_t workspace_bytes)
-    : dtype_(dtype), stream_(stream), workspace_(workspace_bytes) {}
+CudaGemm::CudaGemm(GemmOptions options, CudaArena& arena)
+    : options_(std::move(options)), arena_(arena), workspace_(options_.workspace_bytes) {}
 
 CudaGemm::~CudaGemm() {
   pinned_.clear();
@@ -132,22 +28,62 @@ CudaGemm::~CudaGemm() {
 // x and out are left out: the algorithm must not depend on where a step's tensors lie.
 CudaGemm::Key CudaGemm::key_of(const GemmArgs& args) const {
   constexpr std::uintptr_t kWidestLoad = 16;
-  const std::uintptr_t all = kWidestLoad | reinterpret_cast<std::uintptr_t>(args.w) |
-                             static_cast<std::uintptr_t>(args.stride) * dtype_bytes(dtype_) |
-                             static_cast<std::uintptr_t>(args.n) * sizeof(float);
+  const std::uintptr_t all =
+      kWidestLoad | reinterpret_cast<std::uintptr_t>(args.w) |
+      static_cast<std::uintptr_t>(args.stride) * dtype_bytes(options_.dtype) |
+      static_cast<std::uintptr_t>(args.n) * sizeof(float);
   const auto alignment = static_cast<std::uint32_t>(std::uintptr_t{1} << std::countr_zero(all));
   return {args.n, args.k, args.stride, alignment};
 }
 
-void CudaGemm::pin(const GemmArgs& args) {
-  const Key key = key_of(args);
-  std::unique_ptr<Pinned>& entry = pinned_[key];
-  if (entry != nullptr) return;
+GemmQueue CudaGemm::queue() const {
+  return {.handle = handle_,
+          .stream = arena_.stream(),
+          .workspace = {workspace_.data(), workspace_.bytes() / 2}};
+}
+
+std::span<std::byte> CudaGemm::room_for_rows() const {
+  const std::size_t begin = arena_bytes(workspace_.bytes() / 2);
+  return {workspace_.data() + begin, workspace_.bytes() - begin};
+}
+
+// As many as there is room for beside what comes out of them, and no more than an algorithm is
+// meant for.
+std::int64_t CudaGemm::filled_rows(const GemmArgs& args) const {
+  const std::size_t row_bytes =
+      arena_bytes(static_cast<std::size_t>(args.stride) * dtype_bytes(options_.dtype)) +
+      static_cast<std::size_t>(args.n) * sizeof(float);
+  return std::min(kPinnedRows, static_cast<std::int64_t>(room_for_rows().size() / row_bytes));
+}
+
+void CudaGemm::pin(const GemmArgs& args, std::span<std::byte> scratch) {
+  if (is_pinned(args)) return;
   // The library is needed from here on: what has no products does without.
   if (handle_ == nullptr) HR_CUBLAS(cublasLtCreate(&handle_));
-  auto pinned = std::make_unique<Pinned>(args, dtype_);
-  pinned->choose_algorithm(handle_, workspace_.bytes(), std::get<3>(key));
-  entry = std::move(pinned);
+  const Key key = key_of(args);
+  auto pinned = std::make_unique<Pinned>(args, options_.dtype);
+  const GemmProbe probe{.plan = pinned->plan,
+                        .queue = queue(),
+                        .arena = arena_,
+                        .inputs = room_for_rows(),
+                        .outputs = scratch,
+                        .filled_rows = options_.deterministic ? filled_rows(args) : 0};
+  pinned->chosen = choose_algorithm(probe, args, options_.dtype, std::get<3>(key));
+  if (pinned->chosen.rows != GemmRows::kSteady) warn(args, *pinned);
+  pinned_.emplace(key, std::move(pinned));
+}
+
+void CudaGemm::warn(const GemmArgs& args, const Pinned& pinned) {
+  if (warned_ || !options_.warn) return;
+  warned_ = true;
+  const std::string shape = std::to_string(args.n) + " x " + std::to_string(args.k);
+  const std::string rows = std::to_string(pinned.chosen.most_rows);
+  options_.warn(
+      "cuBLASLt has no algorithm for products of " + shape +
+      " whose rows have the same bits among any number of others: " +
+      (pinned.chosen.rows == GemmRows::kFilled
+           ? "rows are taken " + rows + " at a time and filled up, which slows down small steps"
+           : "answers depend on the batch; --deterministic prevents that"));
 }
 
 void CudaGemm::multiply(const GemmArgs& args) {
@@ -166,12 +102,46 @@ void CudaGemm::multiply(const GemmArgs& args) {
                            std::to_string(args.k) + " whose algorithm was not chosen before");
   }
   const Pinned& pinned = *entry->second;
-  pinned.set_rows(args.m);
-  const float one = 1.0F;
-  const float beta = args.accumulate ? 1.0F : 0.0F;
-  HR_CUBLAS(cublasLtMatmul(handle_, pinned.description, &one, args.w, pinned.weights, args.x,
-                           pinned.inputs, &beta, args.out, pinned.outputs, args.out, pinned.outputs,
-                           &pinned.algorithm, workspace_.data(), workspace_.bytes(), stream_));
+  const bool fills = pinned.chosen.rows == GemmRows::kFilled;
+  // What was seen to hold for so many rows is relied on for no more.
+  const std::int64_t most = fills || options_.deterministic ? pinned.chosen.most_rows : args.m;
+  GemmArgs piece = args;
+  for (std::int64_t row = 0; row < args.m; row += most) {
+    piece.m = std::min(most, args.m - row);
+    piece.out = args.out + row * args.n;
+    piece.x = args.x + static_cast<std::size_t>(row * args.stride) * dtype_bytes(options_.dtype);
+    if (fills && piece.m < most) {
+      run_filled(piece, pinned);
+    } else {
+      run(piece, pinned);
+    }
+  }
+}
+
+void CudaGemm::run(const GemmArgs& args, const Pinned& pinned) const {
+  check_cublas(pinned.plan.run(args, queue(), pinned.chosen.algorithm), "cublasLtMatmul", __FILE__,
+               __LINE__);
+}
+
+// The rows that fill up hold what was there before: no row has anything of another's values.
+void CudaGemm::run_filled(const GemmArgs& args, const Pinned& pinned) const {
+  const std::span<std::byte> room = room_for_rows();
+  const std::size_t element = dtype_bytes(options_.dtype);
+  const std::size_t x_bytes =
+      static_cast<std::size_t>((args.m - 1) * args.stride + args.k) * element;
+  const std::size_t out_bytes = static_cast<std::size_t>(args.m * args.n) * sizeof(float);
+  const auto copy = [&](void* to, const void* from, std::size_t bytes) {
+    HR_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, arena_.stream()));
+  };
+  GemmArgs filled = args;
+  filled.m = pinned.chosen.most_rows;
+  filled.x = room.data();
+  filled.out = reinterpret_cast<float*>(
+      room.data() + arena_bytes(static_cast<std::size_t>(filled.m * args.stride) * element));
+  copy(room.data(), args.x, x_bytes);
+  if (args.accumulate) copy(filled.out, args.out, out_bytes);
+  run(filled, pinned);
+  copy(args.out, filled.out, out_bytes);
 }
 
 }  // namespace headrace

@@ -1,7 +1,8 @@
-// Matrix products by cuBLASLt, each always by the same algorithm: the one that its heuristics name
-// first for kPinnedRows rows, without a split of K. So an element is summed in the same way
-// whatever the number of rows; that this makes its bits independent of them follows from how such
-// algorithms work, but no GPU has been asked yet.
+// Matrix products by cuBLASLt, each shape always by the same algorithm, found on the device
+// (gemm_algorithm.h) as one whose rows have the same bits among any number of others. Where the
+// library has none for a shape, deterministic products take a fixed number of rows at a time and
+// fill up what is missing: steps of few rows then cost as much as that many (kPinnedRows, fewer
+// where a row is long). Others warn.
 //
 // Performance: 2 * m * n * k FLOPs; n * k weights of bytes(T) read once where m is small, which is
 // then the bound. To meet: 70 % of the tensor cores' rate in 16 bits (A100 312 TFLOP/s, H100 and
@@ -12,41 +13,41 @@
 #include <cublasLt.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <span>
+#include <string>
 #include <tuple>
 
+#include "kernels/cuda/cuda_arena.h"
+#include "kernels/cuda/gemm_plan.h"
 #include "kernels/cuda/handles.h"
-#include "kernels/tensor.h"
 
 namespace headrace {
 
-/// Rows for which algorithms are chosen: between those of decoding and of prompts.
-inline constexpr std::int64_t kPinnedRows = 256;
-
-/// out [m, n] = x [m, k] times w's transpose [k, n], plus out's values where `accumulate` says so.
-struct GemmArgs {
-  float* out = nullptr;
-  const std::byte* x = nullptr;  // rows `stride` elements apart
-  const std::byte* w = nullptr;  // [n, k], rows `stride` elements apart
-  std::int64_t m = 0;
-  std::int64_t n = 0;
-  std::int64_t k = 0;
-  std::int64_t stride = 0;
-  bool accumulate = false;
+struct GemmOptions {
+  DType dtype = DType::kBFloat16;  // of x and w; products of float32 do not use TF32
+  // Half of it is the library's (its guide asks for 32 MiB at most), half for rows.
+  std::size_t workspace_bytes = 0;
+  bool deterministic = false;
+  std::function<void(const std::string&)> warn = {};  // once, where rows are not steady
 };
 
 class CudaGemm {
  public:
-  /// dtype is that of x and w; products of float32 do not use TF32.
-  CudaGemm(DType dtype, cudaStream_t stream, std::size_t workspace_bytes);
+  /// Works on the arena's stream.
+  CudaGemm(GemmOptions options, CudaArena& arena);
   ~CudaGemm();
   CudaGemm(const CudaGemm&) = delete;
   CudaGemm& operator=(const CudaGemm&) = delete;
 
-  /// Chooses the algorithm for products with these weights, where it has not been yet. Needs only
-  /// w, n, k and stride.
-  void pin(const GemmArgs& args);
+  /// Whether products with these weights have their algorithm. Of `args` w, n, k and stride count.
+  bool is_pinned(const GemmArgs& args) const { return pinned_.contains(key_of(args)); }
+
+  /// Finds it, where there is none yet. w has finite values by now, whatever they are; scratch is
+  /// memory of the device that nobody uses meanwhile.
+  void pin(const GemmArgs& args, std::span<std::byte> scratch);
 
   /// Queues the product. Its shape has been pinned; x and out are aligned as w and the rows are, at
   /// most to 16 bytes.
@@ -58,11 +59,18 @@ class CudaGemm {
   using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::uint32_t>;
 
   Key key_of(const GemmArgs& args) const;
+  GemmQueue queue() const;
+  std::span<std::byte> room_for_rows() const;
+  std::int64_t filled_rows(const GemmArgs& args) const;
+  void warn(const GemmArgs& args, const Pinned& pinned);
+  void run(const GemmArgs& args, const Pinned& pinned) const;
+  void run_filled(const GemmArgs& args, const Pinned& pinned) const;
 
-  DType dtype_;
-  cudaStream_t stream_;
+  GemmOptions options_;
+  CudaArena& arena_;
   cublasLtHandle_t handle_ = nullptr;
   DeviceMemory workspace_;
+  bool warned_ = false;
   std::map<Key, std::unique_ptr<Pinned>> pinned_;
 };
 

@@ -1,11 +1,14 @@
 // cuBLASLt as far as the backend uses it: products by plain chains, row by row, so that what a row
-// gets depends on nothing else. Attributes that are not known here are refused, as are shapes that
-// do not fit each other and algorithms that were chosen for another product.
+// gets depends on nothing else, unless the settings ask for algorithms of which it does: these go
+// down some chains instead of up. Attributes that are not known here are refused, as are shapes
+// that do not fit each other and algorithms that were chosen for another product.
 #include <cublasLt.h>
 
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/flush_denormals.h"
@@ -38,7 +41,9 @@ struct Algorithm {
   std::uint64_t rows;
   std::uint64_t inner;
   std::int64_t stride;
+  std::uint64_t letter;  // as Settings::algorithms has it
 };
+constexpr std::size_t kSplit = 7;  // word with the number of pieces that K is split into
 
 template <class Object, class Handle>
 Object& as(Handle handle) {
@@ -94,12 +99,19 @@ float chain(const std::vector<float>& a, const std::vector<float>& b, bool pairs
   return sum;
 }
 
+// Whether an algorithm sums the elements of a row from the last to the first.
+bool goes_down(std::uint64_t letter, std::uint64_t row, std::uint64_t rows) {
+  constexpr std::uint64_t kTile = 16;
+  if (letter == 's') return false;
+  return (letter == 'p' ? row : rows) > kTile;
+}
+
 std::vector<float> column(const void* data, const Layout& layout, std::uint64_t index) {
   const ConstTensorView view(static_cast<const std::byte*>(data), 1, 0, dtype_of(layout.type));
-  std::vector<float> values;
+  std::vector<float> values(layout.rows);
   for (std::uint64_t i = 0; i < layout.rows; ++i) {
-    values.push_back(headrace::read_element(
-        view, static_cast<std::int64_t>(index) * layout.stride + static_cast<std::int64_t>(i)));
+    values[i] = headrace::read_element(
+        view, static_cast<std::int64_t>(index) * layout.stride + static_cast<std::int64_t>(i));
   }
   return values;
 }
@@ -120,6 +132,7 @@ struct Product {
   float* out;
   Layout outputs;
   bool accumulate;
+  std::uint64_t letter;
 };
 
 std::size_t bytes_of(const Layout& layout) {
@@ -128,23 +141,51 @@ std::size_t bytes_of(const Layout& layout) {
   return ((layout.cols - 1) * static_cast<std::size_t>(layout.stride) + layout.rows) * element;
 }
 
+// Sums of the rows, one after another. Rows that are alike are summed once: products are tried out
+// with a thousand of them.
+class Sums {
+ public:
+  explicit Sums(const Product& product) : product_(product) {
+    for (std::uint64_t n = 0; n < product.weights.cols; ++n) {
+      columns_.push_back(column(product.a, product.weights, n));
+    }
+  }
+
+  const std::vector<float>& of(std::uint64_t m) {
+    const bool down = goes_down(product_.letter, m, product_.inputs.cols);
+    std::vector<float> row = column(product_.b, product_.inputs, m);
+    if (m > 0 && down == down_ && row == row_) return sums_;
+    down_ = down;
+    row_ = std::move(row);
+    sums_.clear();
+    const bool pairs = product_.weights.type != CUDA_R_32F;
+    for (const std::vector<float>& weights : columns_) {
+      sums_.push_back(
+          down ? chain({row_.rbegin(), row_.rend()}, {weights.rbegin(), weights.rend()}, pairs)
+               : chain(row_, weights, pairs));
+    }
+    return sums_;
+  }
+
+ private:
+  const Product& product_;
+  std::vector<std::vector<float>> columns_;
+  bool down_ = false;
+  std::vector<float> row_;
+  std::vector<float> sums_;
+};
+
 void compute(const Product& product) {
   headrace::fake_cuda::tell_read(product.a, bytes_of(product.weights));
   headrace::fake_cuda::tell_read(product.b, bytes_of(product.inputs));
   headrace::fake_cuda::tell_written(product.out, bytes_of(product.outputs));
   const headrace::FlushDenormals guard;
-  const bool pairs = product.weights.type != CUDA_R_32F;
-  std::vector<std::vector<float>> columns;
-  for (std::uint64_t n = 0; n < product.weights.cols; ++n) {
-    columns.push_back(column(product.a, product.weights, n));
-  }
+  Sums sums(product);
   for (std::uint64_t m = 0; m < product.inputs.cols; ++m) {
-    const std::vector<float> row = column(product.b, product.inputs, m);
-    for (std::uint64_t n = 0; n < product.weights.cols; ++n) {
-      float& element = product.out[static_cast<std::int64_t>(m) * product.outputs.stride +
-                                   static_cast<std::int64_t>(n)];
-      const float sum = chain(row, columns[n], pairs);
-      element = product.accumulate ? element + sum : sum;
+    const std::vector<float>& row = sums.of(m);
+    float* out = product.out + static_cast<std::int64_t>(m) * product.outputs.stride;
+    for (std::size_t n = 0; n < row.size(); ++n) {
+      out[n] = product.accumulate ? out[n] + row[n] : row[n];
     }
   }
 }
@@ -227,24 +268,27 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
   }
 }
 
-// Two answers: one that splits the sum, which the backend has to pass over, and one that does not.
+// One that splits the sum, which the backend has to pass over, then those of the settings.
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t /*description*/, cublasLtMatrixLayout_t a,
     cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t /*d*/,
     cublasLtMatmulPreference_t preference, int most, cublasLtMatmulHeuristicResult_t results[],
     int* count) {
-  if (most < 2 || !shapes_fit(as<Layout>(a), as<Layout>(b), as<Layout>(c)) ||
+  const std::string letters = 's' + headrace::fake_cuda::settings().algorithms;
+  if (most < static_cast<int>(letters.size()) ||
+      !shapes_fit(as<Layout>(a), as<Layout>(b), as<Layout>(c)) ||
       as<Preference>(preference).alignment > 16) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  const Algorithm chosen{as<Layout>(a).cols, as<Layout>(a).rows, as<Layout>(a).stride};
-  for (std::uint64_t i = 0; i < 2; ++i) {
+  for (std::size_t i = 0; i < letters.size(); ++i) {
+    const Algorithm chosen{as<Layout>(a).cols, as<Layout>(a).rows, as<Layout>(a).stride,
+                           static_cast<std::uint64_t>(letters[i])};
     results[i] = {};
     results[i].state = CUBLAS_STATUS_SUCCESS;
     std::memcpy(results[i].algo.data, &chosen, sizeof(chosen));
-    results[i].algo.data[7] = i == 0 ? 4 : 1;  // pieces that K is split into
+    results[i].algo.data[kSplit] = i == 0 ? 4 : 1;
   }
-  *count = 2;
+  *count = static_cast<int>(letters.size());
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -255,7 +299,7 @@ cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* 
   if (attribute != CUBLASLT_ALGO_CONFIG_SPLITK_NUM || bytes != sizeof(std::int32_t)) {
     return CUBLAS_STATUS_NOT_SUPPORTED;
   }
-  const auto split = static_cast<std::int32_t>(algorithm->data[7]);
+  const auto split = static_cast<std::int32_t>(algorithm->data[kSplit]);
   std::memcpy(value, &split, sizeof(split));
   *written = sizeof(split);
   return CUBLAS_STATUS_SUCCESS;
@@ -273,18 +317,19 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t 
   const Layout& outputs = as<Layout>(d_layout);
   const auto chosen = read<Algorithm>(algorithm->data);
   if (stream == nullptr || c != d || c_layout != d_layout || read<float>(alpha) != 1.0F ||
-      as<Description>(description).transpose_a != CUBLAS_OP_T || algorithm->data[7] != 1 ||
+      as<Description>(description).transpose_a != CUBLAS_OP_T || algorithm->data[kSplit] != 1 ||
       !shapes_fit(weights, inputs, outputs) || chosen.rows != weights.cols ||
       chosen.inner != weights.rows || chosen.stride != weights.stride) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
+  if (chosen.letter == 'o' && inputs.cols == 1) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (headrace::fake_cuda::check_stream("cublasLtMatmul", stream) != cudaSuccess ||
       headrace::fake_cuda::fails("cublasLtMatmul")) {
     return CUBLAS_STATUS_EXECUTION_FAILED;
   }
   headrace::fake_cuda::enqueue(
       stream, [product = Product{a, weights, b, inputs, static_cast<float*>(d), outputs,
-                                 read<float>(beta) != 0.0F}] {
+                                 read<float>(beta) != 0.0F, chosen.letter}] {
         compute(product);
         return true;
       });

@@ -36,14 +36,18 @@ struct Settings {
   std::uint32_t seed = 0;
   int num_devices = 1;
   std::size_t device_bytes = std::size_t{1} << 36;
+  // cuBLASLt's algorithms in the order of its heuristics, a letter each: s, steady; m, a row
+  // depends on how many there are; p, it depends on its place; o, like m, and a row alone is
+  // refused.
+  std::string algorithms = "s";
   bool serial_nccl = false;  // NCCL's operations run one after another in the order of their calls
   std::vector<Fault> faults = {};
 };
 
 /// From the environment: FAKE_CUDA_MODE=inline|threads, FAKE_CUDA_DELAY_US, FAKE_CUDA_LATE_US,
-/// FAKE_CUDA_SEED, FAKE_CUDA_DEVICES, FAKE_CUDA_BYTES, FAKE_NCCL_SERIAL=1,
-/// FAKE_CUDA_FAIL=NAME:N,... and FAKE_CUDA_STOP likewise. Throws std::invalid_argument. (FAKE_NCCL_MISSING=1: as if there were
-/// no library of that name.)
+/// FAKE_CUDA_SEED, FAKE_CUDA_DEVICES, FAKE_CUDA_BYTES, FAKE_CUBLASLT_ALGORITHMS,
+/// FAKE_NCCL_SERIAL=1, FAKE_CUDA_FAIL=NAME:N,... and FAKE_CUDA_STOP likewise. Throws
+/// std::invalid_argument. (FAKE_NCCL_MISSING=1: as if there were no library of that name.)
 Settings settings_of_environment();
 
 /// Exchanges the settings, which begin as the environment's, forgets errors and counts calls anew.

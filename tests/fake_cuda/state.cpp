@@ -103,6 +103,8 @@ Settings settings_of_environment() {
   found.num_devices = static_cast<int>(number_of("FAKE_CUDA_DEVICES", found.num_devices));
   found.device_bytes = static_cast<std::size_t>(
       number_of("FAKE_CUDA_BYTES", static_cast<std::int64_t>(found.device_bytes)));
+  const char* algorithms = std::getenv("FAKE_CUBLASLT_ALGORITHMS");
+  if (algorithms != nullptr) found.algorithms = algorithms;
   found.serial_nccl = number_of("FAKE_NCCL_SERIAL", 0) != 0;
   found.faults = faults_of("FAKE_CUDA_FAIL");
   for (Fault& fault : faults_of("FAKE_CUDA_STOP")) {

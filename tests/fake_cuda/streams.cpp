@@ -334,6 +334,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   cudaError_t status = check_stream("cudaEventRecord", stream);
   if (status == cudaSuccess) status = check_event("cudaEventRecord", event);
   if (status != cudaSuccess) return noted(status);
+  if (fails("cudaEventRecord")) return noted(cudaErrorLaunchFailure);
   if (event->device != device_of(stream)) {
     report("cudaEventRecord: event and stream are of different devices");
     return noted(cudaErrorInvalidResourceHandle);
@@ -357,6 +358,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   cudaError_t status = check_stream("cudaStreamWaitEvent", stream);
   if (status == cudaSuccess) status = check_event("cudaStreamWaitEvent", event);
   if (status != cudaSuccess) return noted(status);
+  if (fails("cudaStreamWaitEvent")) return noted(cudaErrorLaunchFailure);
   Recording* recording = nullptr;
   {
     const Locked locked;
@@ -378,6 +380,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   const cudaError_t status = check_event("cudaEventQuery", event);
   if (status != cudaSuccess) return noted(status);
   if (spoilt(event->device) != cudaSuccess) return noted(spoilt(event->device));
+  if (fails("cudaEventQuery")) return noted(cudaErrorLaunchFailure);
   Recording* recording = nullptr;
   {
     const Locked locked;

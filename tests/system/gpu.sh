@@ -61,12 +61,24 @@ asynchronously() {
 }
 says "$work/$base-two-stages.jsonl.log" "between GPUs: mpi-staged (the fake NCCL needs"
 asynchronously by-choice 2
-says "$work/$base-by-choice.jsonl.log" "between GPUs: nccl"
+says "$work/$base-by-choice.jsonl.log" "between GPUs: nccl, which may take 50.0 MiB of this GPU"
 asynchronously nccl-stages 3 -pp 3 --num-micro-batches 5 --transport nccl
 FAKE_NCCL_SERIAL=1 ROWS=9 asynchronously nccl-shards 4 -pp 2 -tp 2 --transport nccl
 asynchronously nccl-replicas 4 -pp 2 -dp 2 --transport nccl
 asynchronously staged 4 -pp 2 -tp 2 --transport mpi-staged
 asynchronously cuda-aware 4 -pp 2 -tp 2 --transport mpi-cuda-aware
+
+# A cuBLASLt whose first algorithms give rows that depend on how many there are: passed over, or filled up where there is no other.
+FAKE_CUBLASLT_ALGORITHMS=mpos variant another-algorithm 2 -tp 2
+says_not "$work/$base-another-algorithm.jsonl.log" warning
+export FAKE_CUBLASLT_ALGORITHMS=m
+start filled --dtype float32 --deterministic
+close_to_reference filled
+says "$work/filled.jsonl.log" "warning: GPU 0 .*: rows are taken 256 at a time and filled up"
+ROWS=9 variant stages-and-shards 4 -pp 2 -tp 2 --block-size 32
+run depending 1 --dtype float32
+says "$work/depending.jsonl.log" "warning: GPU 0 .*: answers depend on the batch; --deterministic prevents that"
+unset FAKE_CUBLASLT_ALGORITHMS
 
 # One sum for each product: the split over shards is part of the numeric class, nothing else is.
 start fast --dtype float32
@@ -145,6 +157,9 @@ CUDA_VISIBLE_DEVICES="" refused "--device cuda: rank 0 .* has no GPU" 2
 FAKE_CUDA_DEVICES=1 refused "2 ranks of .* compute on GPU 0 .*--share-device" 2
 FAKE_CUDA_BYTES=220000000 refused "weights and workspace take .* its share is" 1
 FAKE_CUDA_BYTES=250000000 refused "--kv-cache-memory-bytes .* does not fit" 2
+# The same GPU, but for what NCCL takes of it.
+KV=1MiB FAKE_CUDA_BYTES=260000000 FAKE_CUDA_MODE=threads run without-nccl 2 --dtype float32 --transport mpi-staged
+KV=1MiB FAKE_CUDA_BYTES=260000000 FAKE_CUDA_MODE=threads refused "MiB of it NCCL), its share is" 2 --dtype float32 --transport nccl
 refused "--quantization int4 is not offered on GPUs" 1 --quantization int4
 refused "--kv-cache-dtype int8 is not offered on GPUs" 1 --kv-cache-dtype int8
 refused "--backend .* is for CPUs" 1 --backend reference

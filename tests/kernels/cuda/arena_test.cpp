@@ -11,8 +11,8 @@
 namespace headrace {
 namespace {
 
-constexpr CudaOptions kOptions{.compute_dtype = DType::kFloat32,
-                               .workspace_bytes = std::size_t{1} << 20};
+const CudaOptions kOptions{.compute_dtype = DType::kFloat32,
+                           .workspace_bytes = std::size_t{1} << 20};
 
 // [rows, cols] that count up.
 std::vector<float> counting(std::size_t count, float first) {
