@@ -58,6 +58,11 @@ class ObservedOps final : public WrappedOps {
   void row_statistics(std::span<RowStatistics> out, ConstTensorView logits) override {
     ops_.row_statistics(out, logits);
   }
+  void best_logits(std::span<BestLogit> out, ConstTensorView x, const Matrix& w,
+                   const LogitChange& change, TensorView room) override {
+    observer_(w, x);
+    ops_.best_logits(out, x, w, change, room);
+  }
 
  private:
   Ops& ops_;

@@ -53,6 +53,13 @@ void require_whole_sum(const Matrix& matrix) {
        " values, expected 1");
 }
 
+void require_best_logits(std::span<const BestLogit> out, const ConstTensorView& x, const Matrix& w,
+                         const TensorView& room) {
+  require_whole_sum(w);
+  require_view(x, {"best_logits: x", std::ssize(out), w.k(), x.dtype});
+  require_view(room, {.name = "best_logits: room", .rows = std::ssize(out), .cols = w.n()});
+}
+
 void require_merges(std::size_t num_parts, std::span<const std::int32_t> merges) {
   if (merges.size() != num_parts) {
     fail("add_partials: " + std::to_string(num_parts) + " parts, but merges for " +

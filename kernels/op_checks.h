@@ -31,6 +31,10 @@ void require_rows_fit(const Matrix& matrix, std::int64_t first_row, const Intege
 /// The matrix's tree leaves one value.
 void require_whole_sum(const Matrix& matrix);
 
+/// best_logits(): a whole sum, an entry for each row of x, room for the logits.
+void require_best_logits(std::span<const BestLogit> out, const ConstTensorView& x, const Matrix& w,
+                         const TensorView& room);
+
 /// The merges make one value of as many parts as there are, and never wait for more than
 /// kMaxTreeDepth at a time.
 void require_merges(std::size_t num_parts, std::span<const std::int32_t> merges);

@@ -157,6 +157,27 @@ struct RowStatistics {
   float log_sum_exp = 0.0F;  // log(sum over ids of exp(logit)), the maximum included
 };
 
+/// What becomes of a product with the head before it counts as a logit: value * scale, then
+/// soft_cap * tanh(value / soft_cap); each only where it changes anything (1 and 0 do not).
+struct LogitChange {
+  float scale = 1.0F;
+  float soft_cap = 0.0F;
+};
+
+/// The first logit of a row, by logit descending, then id ascending: what greedy sampling takes.
+struct BestLogit {
+  float value = 0.0F;    // not a number where any logit of the row is none, or is infinite
+  std::int32_t id = -1;  // -1 where the value is not a number
+};
+
+/// Of two parts of a row the better one; not a number where either is.
+inline BestLogit better(const BestLogit& a, const BestLogit& b) {
+  const bool a_is_number = a.value == a.value;
+  if (!a_is_number || a.value > b.value) return a;
+  if (b.value == a.value && a.id < b.id) return a;
+  return b;
+}
+
 class Ops {
  public:
   virtual ~Ops() = default;
@@ -255,6 +276,12 @@ class Ops {
   /// One entry a row of logits float32 [rows, vocab]; exp(logit - max) is summed over fixed slices
   /// of 1,024 ids (in a slice 16 interleaved chains as in a norm), slices in ascending order.
   virtual void row_statistics(std::span<RowStatistics> out, ConstTensorView logits) = 0;
+
+  /// The best of each row of x [m, k] (compute type) times w's transpose, without keeping the
+  /// others: one entry a row. room: float32 [m, n], in the arena; backends that take a product as a
+  /// whole write the logits there, others leave it as it is.
+  virtual void best_logits(std::span<BestLogit> out, ConstTensorView x, const Matrix& w,
+                           const LogitChange& change, TensorView room) = 0;
 
   /// Bytes of one block of one layer: keys and values of block_tokens positions.
   virtual std::size_t kv_block_bytes(const AttentionShape& shape, int block_tokens) const = 0;

@@ -91,6 +91,12 @@ class TracedOps final : public WrappedOps {
     const ScopedPhase phase(&recorder_, Phase::kStatistics);
     ops_->row_statistics(out, logits);
   }
+  void best_logits(std::span<BestLogit> out, ConstTensorView x, const Matrix& w,
+                   const LogitChange& change, TensorView room) override {
+    const ScopedPhase phase(&recorder_, product_phase());
+    add_bound(x.rows, w);
+    ops_->best_logits(out, x, w, change, room);
+  }
 
  private:
   Phase product_phase() const {

@@ -193,7 +193,25 @@ class Bench {
         tell_(rate_of(product_work("products", product, *matrices.front(), m),
                       time_product(matrices, operands, m)));
       }
+      if (product.name != "head") continue;
+      for (const std::int64_t m : counts) best_logits(product, matrices, operands, m);
     }
+  }
+
+  // What greedy sampling makes of the head.
+  void best_logits(const Product& product, const std::vector<std::unique_ptr<Matrix>>& matrices,
+                   const Operands& operands, std::int64_t m) {
+    ops_->reserve(static_cast<int>(m), kBlockTokens, attention_shape());
+    std::vector<BestLogit> best(static_cast<std::size_t>(m));
+    const TensorView room{operands.out, m, product.n, DType::kFloat32};
+    std::size_t next = 0;
+    const Timing timing = timing_of([&] {
+      ops_->best_logits(best, {operands.x, m, product.k, dtype_}, *matrices[next], {}, room);
+      next = (next + 1) % matrices.size();
+    });
+    Work work = product_work("products", product, *matrices.front(), m);
+    work.kernel = fmt::format("head, best logit {} x {}", product.k, product.n);
+    tell_(rate_of(work, timing));
   }
 
   Work product_work(const std::string& part, const Product& product, const Matrix& matrix,

@@ -188,7 +188,10 @@ StageModel::StageModel(const ModelConfig& config, StagePart part, StageWeights w
     kv_ = ops.arena().take(kv_places_.block_bytes * static_cast<std::size_t>(size.num_blocks));
   }
   ops.reserve(most_rows(part, size), size.max_context, attention_);
-  if (part.head) statistics_.resize(static_cast<std::size_t>(most_own_rows(size, part)));
+  if (part.head) {
+    statistics_.resize(static_cast<std::size_t>(most_own_rows(size, part)));
+    best_.resize(static_cast<std::size_t>(size.max_logit_rows));
+  }
   partials_.reserve(std::max(shard_.attention_sum.merges.size(), shard_.mlp_sum.merges.size()));
   given_.assign(static_cast<std::size_t>(part.tensor_size), 0);
   in_turn_.assign(partials_.capacity(), 1);
@@ -578,14 +581,41 @@ void StageModel::gather(TensorView gathered, ConstTensorView hidden,
   }
 }
 
-StageModel::Logits StageModel::logits(ConstTensorView hidden, std::span<const std::int32_t> rows) {
+ConstTensorView StageModel::normed_for_head(ConstTensorView hidden,
+                                            std::span<const std::int32_t> rows) {
   const auto count = static_cast<std::int64_t>(rows.size());
   const TensorView gathered{gathered_, count, hidden.cols, DType::kFloat32};
   gather(gathered, hidden, rows);
   const TensorView normed{normed_, count, hidden.cols, ops_.compute_dtype()};
-  const IndexRange own = own_rows(static_cast<int>(count), part_.tensor_rank);
-  const TensorView values{logits_.device(), own.size(), config_.vocab_size, DType::kFloat32};
   ops_.norm(normed, gathered, norm_of(weights_.final_norm));
+  return normed;
+}
+
+std::span<const BestLogit> StageModel::best_logits(ConstTensorView hidden,
+                                                   std::span<const std::int32_t> rows) {
+  const ConstTensorView normed = normed_for_head(hidden, rows);
+  const std::span<BestLogit> best = std::span(best_).first(rows.size());
+  const Matrix* head = weights_.head(part_);
+  if (head == nullptr) {
+    std::fill(best.begin(), best.end(), BestLogit{.value = -INFINITY, .id = -1});
+    return best;
+  }
+  const TensorView room{.data = exchange_ == nullptr ? logits_.device() : exchange_->own().data(),
+                        .rows = normed.rows,
+                        .cols = head->n(),
+                        .dtype = DType::kFloat32};
+  ops_.best_logits(best, normed, *head,
+                   {.scale = config_.logit_scale, .soft_cap = config_.logit_soft_cap}, room);
+  for (BestLogit& each : best) {
+    if (each.id >= 0) each.id += shard_.own.vocab.begin;
+  }
+  return best;
+}
+
+StageModel::Logits StageModel::logits(ConstTensorView hidden, std::span<const std::int32_t> rows) {
+  const ConstTensorView normed = normed_for_head(hidden, rows);
+  const IndexRange own = own_rows(static_cast<int>(rows.size()), part_.tensor_rank);
+  const TensorView values{logits_.device(), own.size(), config_.vocab_size, DType::kFloat32};
   multiply_by_head(values, normed, own);
   if (config_.logit_scale != 1.0F) ops_.scale(values, config_.logit_scale);
   if (config_.logit_soft_cap > 0.0F) ops_.soft_cap(values, config_.logit_soft_cap);

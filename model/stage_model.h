@@ -60,6 +60,12 @@ class StageModel {
   };
   Logits logits(ConstTensorView hidden, std::span<const std::int32_t> rows);
 
+  /// Of the same kind of rows only the best logit of each, which is all that greedy sampling needs:
+  /// of this rank's ids, the id counted in the whole vocabulary; -1 where it has none. For the
+  /// rows of all ranks. Valid until the next call.
+  std::span<const BestLogit> best_logits(ConstTensorView hidden,
+                                         std::span<const std::int32_t> rows);
+
   /// Of num_rows rows of logits, those that a rank of the stage gets.
   IndexRange own_rows(int num_rows, int tensor_rank) const;
 
@@ -96,6 +102,7 @@ class StageModel {
   void add_gathered(TensorView hidden, const RowParallel& product);
   void add_summed(TensorView hidden, TensorView own, const RowParallel& product);
   Norm norm_of(const NormWeights& weights) const;
+  ConstTensorView normed_for_head(ConstTensorView hidden, std::span<const std::int32_t> rows);
   void multiply_by_head(TensorView values, ConstTensorView normed, IndexRange own);
   KvLayer kv_layer(int index) const;
   void take_workspace();
@@ -131,6 +138,7 @@ class StageModel {
   std::byte* gathered_ = nullptr;  // float32 [max_logit_rows, hidden]
   MirroredMemory logits_;          // float32 [own rows of max_logit_rows, vocab]
   std::vector<RowStatistics> statistics_;
+  std::vector<BestLogit> best_;
   std::vector<const float*> partials_;   // of the sum at hand
   std::vector<std::size_t> given_;       // bytes of the round at hand, by rank of the stage
   std::vector<std::int32_t> in_turn_;    // merges of a sum ((0 + 1) + 2) + ...

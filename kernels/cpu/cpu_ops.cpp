@@ -1,7 +1,9 @@
 // The fast backend: cuts each operator into tasks for the pool and hands them to the kernels of the
 // chosen instruction set. How it cuts never changes a bit of the result.
 #include <algorithm>
+#include <atomic>
 #include <functional>
+#include <limits>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -31,6 +33,13 @@ constexpr std::int64_t kPackedPerTask = 8192;
 
 // Products (multiply-adds) that are worth a task of their own: about 5 us at 100 G/s.
 constexpr std::int64_t kProductsPerTask = 500'000;
+
+// Logits that best_logits() looks through at a time: their thread has just made them, and beside
+// the weights that pass by they stay in the L2 cache (256 KiB).
+constexpr std::int64_t kLogitsPerTask = 65536;
+
+// Panels that tasks of a product get a multiple of: the widest tile.
+constexpr std::int64_t kGroupPanels = 4;
 
 // Keys of a chunk of the online soft-max; tiles of attention never cross a multiple of it.
 constexpr std::int32_t kChunk = kAttentionChunk;
@@ -89,6 +98,9 @@ class CpuOps final : public Ops {
     const int subsets = head_subsets(shape);
     tiles_.reserve(static_cast<std::size_t>(max_rows) *
                    static_cast<std::size_t>(shape.num_kv_heads * subsets));
+    const auto threads = static_cast<std::size_t>(pool_.num_threads());
+    best_.resize(threads * kPackedRows);
+    if (logits_.bytes() == 0) logits_ = Buffer(threads * kLogitsPerTask * sizeof(float));
   }
 
   // What it takes lies beside the arena.
@@ -291,6 +303,18 @@ class CpuOps final : public Ops {
     });
   }
 
+  void best_logits(std::span<BestLogit> out, ConstTensorView x, const Matrix& w,
+                   const LogitChange& change, TensorView room) override {
+    require_best_logits(out, x, w, room);
+    if (best_.empty()) throw std::logic_error("best_logits: reserve() comes first");
+    const auto& matrix = dynamic_cast<const PackedMatrix&>(w);
+    for (std::int64_t row = 0; row < x.rows; row += kPackedRows) {
+      const std::int64_t rows = std::min(kPackedRows, x.rows - row);
+      best_of_packed(out.subspan(static_cast<std::size_t>(row), static_cast<std::size_t>(rows)),
+                     matrix, packed_product(x, matrix, {row, rows}), change);
+    }
+  }
+
   std::size_t kv_block_bytes(const AttentionShape& shape, int block_tokens) const override {
     return kv_layout_bytes(shape, block_tokens, dtype_);
   }
@@ -333,24 +357,88 @@ class CpuOps final : public Ops {
     const auto& matrix = dynamic_cast<const PackedMatrix&>(w);
     for (std::int64_t row = 0; row < out.rows; row += kPackedRows) {
       const std::int64_t rows = std::min(kPackedRows, out.rows - row);
-      pack(x, matrix, row, rows);
-      GemmArgs args{.packed = packed_rows(),
-                    .rows = rows,
-                    .weights = matrix.panels(),
-                    .steps = matrix.steps(),
-                    .n = matrix.n(),
-                    .segments = matrix.segments().data(),
-                    .num_segments = static_cast<int>(matrix.segments().size()),
-                    .row_dwords = matrix.row_dwords(products(matrix).dwords_per_step),
-                    .out = out.f32() + row * out.cols,
-                    .value_stride = out.rows * out.cols,
-                    .bias = bias,
-                    .epilogue = epilogue,
-                    .row_scales = row_scales_.data(),
-                    .row_offsets = row_offsets_.data(),
-                    .row_half_sums = row_half_sums_.data()};
-      matrix.describe_columns(args);
+      GemmArgs args = packed_product(x, matrix, {row, rows});
+      args.out = out.f32() + row * out.cols;
+      args.out_stride = out.cols;
+      args.value_stride = out.rows * out.cols;
+      args.bias = bias;
+      args.epilogue = epilogue;
       multiply_packed(matrix, args);
+    }
+  }
+
+  struct Rows {
+    std::int64_t first;
+    std::int64_t count;
+  };
+
+  // Packs the rows; what their product takes, apart from where it goes.
+  GemmArgs packed_product(const ConstTensorView& x, const PackedMatrix& matrix, Rows rows) {
+    pack(x, matrix, rows.first, rows.count);
+    GemmArgs args{.packed = packed_rows(),
+                  .rows = rows.count,
+                  .weights = matrix.panels(),
+                  .steps = matrix.steps(),
+                  .n = matrix.n(),
+                  .segments = matrix.segments().data(),
+                  .num_segments = static_cast<int>(matrix.segments().size()),
+                  .row_dwords = matrix.row_dwords(products(matrix).dwords_per_step),
+                  .row_scales = row_scales_.data(),
+                  .row_offsets = row_offsets_.data(),
+                  .row_half_sums = row_half_sums_.data()};
+    matrix.describe_columns(args);
+    return args;
+  }
+
+  // Panels of a task: several for each thread, and enough to be worth it.
+  std::int64_t panels_per_task(const PackedMatrix& matrix, std::int64_t rows) const {
+    const std::int64_t products = kPanelColumns * matrix.k() * rows;  // of one panel
+    const std::int64_t worth = ceil_div(kProductsPerTask, std::max<std::int64_t>(1, products));
+    const std::int64_t fair = matrix.num_panels() / (std::int64_t{8} * pool_.num_threads());
+    return ceil_div(std::max({std::int64_t{1}, worth, fair}), kGroupPanels) * kGroupPanels;
+  }
+
+  // A thread makes the logits of some panels, takes them in while they are in its cache, and goes
+  // on to the next: ids ascend for each thread, which keeps the best that it has seen.
+  void best_of_packed(std::span<BestLogit> out, const PackedMatrix& matrix, const GemmArgs& whole,
+                      const LogitChange& change) {
+    const std::int64_t panels = matrix.num_panels();
+    const std::int64_t most = std::max(
+        kGroupPanels, kLogitsPerTask / (kPanelColumns * whole.rows) / kGroupPanels * kGroupPanels);
+    const std::int64_t per_task = std::min(most, panels_per_task(matrix, whole.rows));
+    const BestLogit none{.value = -std::numeric_limits<float>::infinity(), .id = -1};
+    std::fill(best_.begin(), best_.end(), none);
+    std::atomic<std::int64_t> next = 0;
+    run(pool_.num_threads(), [&](std::int64_t thread) {
+      for (std::int64_t begin = per_task * next++; begin < panels; begin = per_task * next++) {
+        GemmArgs part = whole;
+        part.panel_begin = begin;
+        part.panel_end = std::min(panels, begin + per_task);
+        take_in_panels(thread, matrix, part, change);
+      }
+    });
+    for (std::size_t row = 0; row < out.size(); ++row) {
+      out[row] = best_[row];
+      for (std::size_t at = row + kPackedRows; at < best_.size(); at += kPackedRows) {
+        out[row] = better(out[row], best_[at]);
+      }
+    }
+  }
+
+  void take_in_panels(std::int64_t thread, const PackedMatrix& matrix, GemmArgs part,
+                      const LogitChange& change) {
+    const std::int64_t first = part.panel_begin * kPanelColumns;
+    const std::int64_t cols = std::min(part.n, part.panel_end * kPanelColumns) - first;
+    part.out = reinterpret_cast<float*>(logits_.data()) + thread * kLogitsPerTask;
+    part.out_stride = cols;
+    part.first_column = first;
+    products(matrix).gemm(part);
+    const std::int64_t count = part.rows * cols;
+    if (change.scale != 1.0F) kernels_.scale(part.out, count, change.scale);
+    if (change.soft_cap > 0.0F) kernels_.soft_cap(part.out, count, change.soft_cap);
+    BestLogit* best = best_.data() + thread * kPackedRows;
+    for (std::int64_t row = 0; row < part.rows; ++row) {
+      kernels_.take_in_logits(best[row], part.out + row * cols, cols, first);
     }
   }
 
@@ -398,14 +486,9 @@ class CpuOps final : public Ops {
   // Small groups of panels, handed out as threads come free: a thread that loses its core to
   // another process for a while holds up one group, not half of the product.
   void multiply_packed(const PackedMatrix& matrix, const GemmArgs& whole) {
-    constexpr std::int64_t kGroupPanels = 4;  // the widest tile
     const ProductKernels& kernels = products(matrix);
     const std::int64_t panels = matrix.num_panels();
-    const std::int64_t products = kPanelColumns * matrix.k() * whole.rows;  // of one panel
-    const std::int64_t worth = ceil_div(kProductsPerTask, std::max<std::int64_t>(1, products));
-    const std::int64_t fair = panels / (std::int64_t{8} * pool_.num_threads());
-    const std::int64_t per_task =
-        ceil_div(std::max({std::int64_t{1}, worth, fair}), kGroupPanels) * kGroupPanels;
+    const std::int64_t per_task = panels_per_task(matrix, whole.rows);
     run(ceil_div(panels, per_task), [&](std::int64_t task) {
       GemmArgs part = whole;
       part.panel_begin = task * per_task;
@@ -471,6 +554,8 @@ class CpuOps final : public Ops {
   std::vector<std::int32_t> row_offsets_;
   std::vector<float> row_half_sums_;
   std::vector<AttentionTile> tiles_;  // of the attention in progress
+  Buffer logits_;                     // by thread, of the task in progress
+  std::vector<BestLogit> best_;       // by thread: of all its tasks, by row
 };
 
 }  // namespace

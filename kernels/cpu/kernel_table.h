@@ -69,7 +69,9 @@ struct GemmArgs {
   const Segment* segments = nullptr;
   int num_segments = 0;
   std::int64_t row_dwords = 0;  // of a packed row
-  float* out = nullptr;         // [rows, n]
+  float* out = nullptr;         // [rows, out_stride], its columns from first_column on
+  std::int64_t out_stride = 0;
+  std::int64_t first_column = 0;
   std::int64_t value_stride = 0;
   const float* bias = nullptr;  // [n] or null
   Epilogue epilogue = Epilogue::kStore;
@@ -172,6 +174,9 @@ struct KernelTable {
   /// fetched.
   void (*attention)(const AttentionArgs&, const AttentionArgs* next) = nullptr;
   RowStatistics (*row_statistics)(const float* row, std::int64_t cols) = nullptr;
+  /// best takes in the logits [cols] of the ids from first_id on, which lie behind all it has seen.
+  void (*take_in_logits)(BestLogit& best, const float* logits, std::int64_t cols,
+                         std::int64_t first_id) = nullptr;
 };
 
 /// What integers need of their own: products with quantised weights that quantise their inputs,

@@ -118,9 +118,10 @@ template <class L, int MR, int NV>
     const std::int64_t column = (tile.first_panel + v) * kPanelColumns;
     const std::int64_t left = g.n - column;
     const int n = left < kPanelColumns ? static_cast<int>(left) : kPanelColumns;
-    float* out = g.out + value_index * g.value_stride + tile.first_row * g.n + column;
+    float* out = g.out + value_index * g.value_stride + tile.first_row * g.out_stride + column -
+                 g.first_column;
 #pragma GCC unroll 16
-    for (int m = 0; m < MR; ++m, out += g.n) {
+    for (int m = 0; m < MR; ++m, out += g.out_stride) {
       auto value = acc.at[m][v];
       if (g.bias != nullptr) value = L::add(value, L::load_first(g.bias + column, n));
       if (g.epilogue == Epilogue::kAddTo) value = L::add(L::load_first(out, n), value);

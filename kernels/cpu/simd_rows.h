@@ -122,6 +122,29 @@ RowStatistics row_statistics(const float* row, std::int64_t cols) {
   return {.max = row_max, .log_sum_exp = log_sum_exp_of(row_max, total)};
 }
 
+template <class F>
+void take_in_logits(BestLogit& best, const float* logits, std::int64_t cols,
+                    std::int64_t first_id) {
+  using L = typename F::Lanes;
+  const auto lowest = L::set1(-__builtin_inff());
+  auto max = lowest;
+  auto zeros = L::zero();  // not a number from the first logit on that is not finite
+  for (std::int64_t i = 0; i < cols; i += 16) {
+    const int n = lanes_at(i, cols);
+    const auto values = L::load_first(logits + i, n);
+    zeros = L::fma(values, L::zero(), zeros);
+    max = L::max(max, L::select_first(n, values, lowest));
+  }
+  const float row_max = L::max_lane(max);
+  if (!(L::sum(zeros) == 0.0F) || best.value != best.value) {
+    best = {.value = __builtin_nanf(""), .id = -1};
+  } else if (row_max > best.value) {
+    std::int64_t i = 0;
+    while (logits[i] != row_max) ++i;
+    best = {.value = logits[i], .id = static_cast<std::int32_t>(first_id + i)};
+  }
+}
+
 // head [head_dim] with its leading dimensions turned.
 template <class L>
 void rotate(float* out, const float* head, const float* cos_sin, const AttentionShape& shape) {

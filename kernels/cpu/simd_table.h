@@ -32,6 +32,7 @@ constexpr KernelTable make_kernel_table(std::string_view isa) {
       .rope_and_store = rope_and_store<F, ComputeKvStore<F>>,
       .attention = attention<F>,
       .row_statistics = row_statistics<F>,
+      .take_in_logits = take_in_logits<F>,
   };
 }
 

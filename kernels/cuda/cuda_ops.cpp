@@ -53,17 +53,19 @@ struct StepBytes {
       : image(most_image_bytes(limits, shape, max_rows)),
         ids(static_cast<std::size_t>(max_rows) * sizeof(std::int32_t)),
         partials(static_cast<std::size_t>(limits.partials * partial_floats(shape)) * sizeof(float)),
-        statistics(static_cast<std::size_t>(max_rows) * sizeof(RowStatistics)) {}
+        statistics(static_cast<std::size_t>(max_rows) * sizeof(RowStatistics)),
+        best(static_cast<std::size_t>(max_rows) * sizeof(BestLogit)) {}
 
   std::size_t taken() const {
     return UploadRing::taken_bytes(image) + UploadRing::taken_bytes(ids) + arena_bytes(partials) +
-           arena_bytes(statistics);
+           arena_bytes(statistics) + arena_bytes(best);
   }
 
   std::size_t image;
   std::size_t ids;
   std::size_t partials;
   std::size_t statistics;
+  std::size_t best;
 };
 
 struct StepBuffers {
@@ -72,6 +74,7 @@ struct StepBuffers {
         ids(stream, arena, bytes.ids),
         partials(reinterpret_cast<float*>(arena.take(bytes.partials))),
         statistics(reinterpret_cast<RowStatistics*>(arena.take(bytes.statistics))),
+        best(reinterpret_cast<BestLogit*>(arena.take(bytes.best))),
         max_statistics(bytes.statistics / sizeof(RowStatistics)) {}
 
   StepImageBuilder builder;
@@ -79,7 +82,8 @@ struct StepBuffers {
   UploadRing ids;
   float* partials;
   RowStatistics* statistics;
-  std::size_t max_statistics;
+  BestLogit* best;
+  std::size_t max_statistics;  // and best logits
 };
 
 void require_offered(const AttentionShape& shape) {
@@ -313,11 +317,7 @@ class CudaOps final : public Ops {
   void row_statistics(std::span<RowStatistics> out, ConstTensorView logits) override {
     require_view(logits, {"row_statistics: logits", std::ssize(out), logits.cols});
     if (out.empty()) return;
-    StepBuffers& buffers = step();
-    if (out.size() > buffers.max_statistics) {
-      throw std::invalid_argument("row_statistics: " + std::to_string(out.size()) +
-                                  " rows are more than were reserved");
-    }
+    StepBuffers& buffers = buffers_for_facts("row_statistics", out.size());
     launch_row_statistics({.logits = logits.f32(),
                            .out = buffers.statistics,
                            .rows = logits.rows,
@@ -325,6 +325,20 @@ class CudaOps final : public Ops {
                           stream_.get());
     arena_.download(std::as_writable_bytes(out),
                     reinterpret_cast<const std::byte*>(buffers.statistics));
+  }
+
+  void best_logits(std::span<BestLogit> out, ConstTensorView x, const Matrix& w,
+                   const LogitChange& change, TensorView room) override {
+    require_best_logits(out, x, w, room);
+    if (out.empty()) return;
+    StepBuffers& buffers = buffers_for_facts("best_logits", out.size());
+    matmul(room, x, w, nullptr);
+    if (change.scale != 1.0F) scale(room, change.scale);
+    if (change.soft_cap > 0.0F) soft_cap(room, change.soft_cap);
+    launch_best_logits(
+        {.logits = room.f32(), .out = buffers.best, .rows = room.rows, .vocab = room.cols},
+        stream_.get());
+    arena_.download(std::as_writable_bytes(out), reinterpret_cast<const std::byte*>(buffers.best));
   }
 
   std::size_t kv_block_bytes(const AttentionShape& shape, int block_tokens) const override {
@@ -346,6 +360,16 @@ class CudaOps final : public Ops {
             .partials = std::max<std::int64_t>(
                 ceil_div(max_context, kSplitKeys) + 1,
                 static_cast<std::int64_t>(workspace_bytes_) / partial_bytes)};
+  }
+
+  // For facts of rows of logits that the device makes for the host.
+  StepBuffers& buffers_for_facts(std::string_view name, std::size_t rows) {
+    StepBuffers& buffers = step();
+    if (rows > buffers.max_statistics) {
+      throw std::invalid_argument(std::string(name) + ": " + std::to_string(rows) +
+                                  " rows are more than were reserved");
+    }
+    return buffers;
   }
 
   StepBuffers& step() {

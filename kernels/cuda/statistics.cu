@@ -1,5 +1,6 @@
 #include "kernels/cuda/statistics.h"
 
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -13,6 +14,8 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kChains = 16;
 constexpr std::int64_t kSlice = 1024;
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 constexpr std::int64_t kMostIds = std::int64_t{4} << 20;  // their slices' sums fit 16 KB
 
 struct StatisticsArgs {
@@ -61,13 +64,54 @@ row_statistics_kernel(StatisticsArgs args) {
   args.out[block_x()] = {.max = max, .log_sum_exp = log_sum_exp_of(max, sum)};
 }
 
-}  // namespace
+struct BestLogitsArgs {
+  const float* logits;
+  BestLogit* out;
+  std::int64_t vocab;
+};
 
-void launch_row_statistics(const StatisticsLaunch& args, Stream stream) {
-  if (args.vocab < 1 || args.vocab > kMostIds) {
-    throw std::invalid_argument("row_statistics: rows of " + std::to_string(args.vocab) +
+// The best of each thread's ids first, then of these the first with the block's maximum. An id is
+// below 2^24, so a float holds it.
+HR_KERNEL(kThreads, 4)
+best_logits_kernel(BestLogitsArgs args) {
+  SharedMemory shared;
+  float* scratch = shared.take<float>(kThreads / kWarpThreads);
+  const float* row = args.logits + block_x() * args.vocab;
+  BestLogit own{-kInfinity, 0};
+  float zeros = 0.0F;  // not a number from the first logit on that is not finite
+  for (std::int64_t i = thread_index(); i < args.vocab; i += kThreads) {
+    const float value = row[i];
+    zeros += value - value;
+    if (value > own.value) own = {value, static_cast<std::int32_t>(i)};
+  }
+  const float max = block_max(own.value, scratch);
+  const bool finite = block_sum(zeros, scratch) == 0.0F;
+  const float candidate = own.value == max ? -static_cast<float>(own.id) : -kInfinity;
+  const auto first = static_cast<std::int32_t>(-block_max(candidate, scratch));
+  if (thread_index() != 0) return;
+  args.out[block_x()] = finite ? BestLogit{row[first], first} : BestLogit{kNotANumber, -1};
+}
+
+void require_vocabulary(const char* name, std::int64_t vocab) {
+  if (vocab < 1 || vocab > kMostIds) {
+    throw std::invalid_argument(std::string(name) + ": rows of " + std::to_string(vocab) +
                                 " ids, on the GPU 1 to " + std::to_string(kMostIds));
   }
+}
+
+}  // namespace
+
+void launch_best_logits(const BestLogitsLaunch& args, Stream stream) {
+  require_vocabulary("best_logits", args.vocab);
+  launch(best_logits_kernel,
+         {.grid_x = args.rows,
+          .threads = kThreads,
+          .shared_bytes = kThreads / kWarpThreads * static_cast<int>(sizeof(float))},
+         stream, BestLogitsArgs{.logits = args.logits, .out = args.out, .vocab = args.vocab});
+}
+
+void launch_row_statistics(const StatisticsLaunch& args, Stream stream) {
+  require_vocabulary("row_statistics", args.vocab);
   const auto slices = static_cast<int>((args.vocab + kSlice - 1) / kSlice);
   const int sums = (slices + 3) / 4 * 4;
   launch(row_statistics_kernel,

@@ -66,6 +66,15 @@ float activation_of(float x, Activation activation) {
   throw std::logic_error("an activation that the reference backend lacks");
 }
 
+BestLogit best_of(std::span<const float> logits) {
+  BestLogit best{.value = -INFINITY, .id = -1};
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    if (!std::isfinite(logits[i])) return {.value = NAN, .id = -1};
+    if (logits[i] > best.value) best = {logits[i], static_cast<std::int32_t>(i)};
+  }
+  return best;
+}
+
 // Turns a head in place: dimension i with dimension i + rotary_dim / 2.
 void rotate(float* head, const float* cos_sin, int rotary_dim) {
   const int half = rotary_dim / 2;
@@ -291,6 +300,21 @@ class ReferenceOps final : public Ops {
         sum += slice.total();
       }
       out[r] = {.max = max, .log_sum_exp = log_sum_exp_of(max, sum)};
+    }
+  }
+
+  void best_logits(std::span<BestLogit> out, ConstTensorView x, const Matrix& w,
+                   const LogitChange& change, TensorView room) override {
+    require_best_logits(out, x, w, room);
+    std::vector<float> logits(static_cast<std::size_t>(x.rows * w.n()));
+    const TensorView all{reinterpret_cast<std::byte*>(logits.data()), x.rows, w.n(),
+                         DType::kFloat32};
+    matmul(all, x, w, nullptr);
+    if (change.scale != 1.0F) scale(all, change.scale);
+    if (change.soft_cap > 0.0F) soft_cap(all, change.soft_cap);
+    for (std::size_t r = 0; r < out.size(); ++r) {
+      const float* row = logits.data() + static_cast<std::int64_t>(r) * w.n();
+      out[r] = best_of({row, static_cast<std::size_t>(w.n())});
     }
   }
 

@@ -91,6 +91,7 @@ void StageExecutor::forward(const StepPlan& plan, TensorView hidden) {
 // Logits are taken for a few rows at a time, so that they never need room for a whole step of them.
 StepResult StageExecutor::sample(const StepPlan& plan, ConstTensorView hidden) {
   sampler_->begin(plan);
+  sample_greedy(hidden);
   const std::span<const std::int32_t> rows = sampler_->rows_with_logits();
   const auto most = static_cast<std::size_t>(limits_.max_logit_rows);
   for (std::size_t at = 0; at < rows.size(); at += most) {
@@ -100,8 +101,39 @@ StepResult StageExecutor::sample(const StepPlan& plan, ConstTensorView hidden) {
         model_.own_rows(static_cast<int>(turn.size()), model_.part().tensor_rank);
     sampler_->draw(static_cast<int>(at) + own.begin, logits.values, logits.statistics);
   }
-  if (exchange_ != nullptr) collect_drawn();
+  if (exchange_ != nullptr && !rows.empty()) collect_drawn();
   return model_.part().tensor_rank == 0 ? sampler_->take_result() : StepResult{};
+}
+
+// Every rank of the stage has the best of its own ids; the first one needs the best of all.
+void StageExecutor::sample_greedy(ConstTensorView hidden) {
+  const std::span<const std::int32_t> rows = sampler_->greedy_rows();
+  if (rows.empty()) return;
+  best_.clear();
+  const auto most = static_cast<std::size_t>(limits_.max_logit_rows);
+  for (std::size_t at = 0; at < rows.size(); at += most) {
+    const auto turn = rows.subspan(at, std::min(most, rows.size() - at));
+    const std::span<const BestLogit> best = model_.best_logits(hidden, turn);
+    best_.insert(best_.end(), best.begin(), best.end());
+  }
+  if (exchange_ != nullptr) collect_best();
+  if (model_.part().tensor_rank == 0) sampler_->take_best(best_);
+}
+
+void StageExecutor::collect_best() {
+  const auto bytes = std::as_bytes(std::span(best_));
+  std::memcpy(exchange_->own().data(), bytes.data(), bytes.size());
+  exchange_->publish(bytes.size());
+  exchange_->complete();
+  for (int rank = 0; rank < exchange_->size(); ++rank) {
+    if (rank == exchange_->rank()) continue;
+    const std::span<const std::byte> part = exchange_->part(rank);
+    for (std::size_t row = 0; row < best_.size(); ++row) {
+      BestLogit theirs;
+      std::memcpy(&theirs, part.data() + row * sizeof(theirs), sizeof(theirs));
+      best_[row] = better(best_[row], theirs);
+    }
+  }
 }
 
 // Of the step's rows with logits, those that a rank draws: its own of every turn.
@@ -142,6 +174,7 @@ void StageExecutor::collect_drawn() {
 }
 
 std::size_t drawn_exchange_bytes(int max_rows, int max_num_seqs) {
+  static_assert(sizeof(BestLogit) <= kMaxScoredTokenBytes);
   return static_cast<std::size_t>(max_rows + max_num_seqs) * kMaxScoredTokenBytes;
 }
 

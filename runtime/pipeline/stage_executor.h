@@ -39,6 +39,8 @@ class StageExecutor {
 
  private:
   void apply(const StepPlan& plan);
+  void sample_greedy(ConstTensorView hidden);
+  void collect_best();
   void collect_drawn();
   std::vector<IndexRange> drawn_rows(int tensor_rank) const;
 
@@ -61,6 +63,7 @@ class StageExecutor {
   std::optional<Sampler> sampler_;         // on the last stage
   std::vector<ScoredToken> drawn_;         // by this rank, for the first one
   std::vector<std::byte> drawn_bytes_;
+  std::vector<BestLogit> best_;  // of the step's greedy rows
 };
 
 /// Bytes of a rank's buffer in the exchange of a last stage: its share of a step's tokens.

@@ -24,6 +24,12 @@ struct SlotState {
     return params.presence_penalty != 0.0F || params.frequency_penalty != 0.0F ||
            params.repetition_penalty != 1.0F;
   }
+  // The next token is that of the model's best logit.
+  bool takes_best(int num_generated) const {
+    const bool banned = num_generated < params.min_tokens && !params.banned_before_min.empty();
+    return params.temperature < kGreedyBelow && params.num_logprobs < 0 && !banned &&
+           !has_penalties() && params.logit_bias.empty();
+  }
 };
 
 // Changes to single logits that can be taken back, since log-probabilities are the model's own.
@@ -91,6 +97,11 @@ struct RowJob {
   TokenId following = -1;         // to be scored
   ScoredToken* scored = nullptr;  // where its score goes; null: none asked for
   ScoredToken* sampled = nullptr;
+
+  int num_generated() const { return position + 1 - slot->num_prompt_tokens; }
+  bool takes_best() const {
+    return scored == nullptr && sampled != nullptr && slot->takes_best(num_generated());
+  }
 };
 
 // What one thread needs to draw from a row.
@@ -120,7 +131,7 @@ void RowWorker::run(const RowJob& job) {
         score_token(logits, job.log_sum_exp, job.following, state.params.num_prompt_logprobs);
   }
   if (job.sampled == nullptr) return;
-  const int num_generated = job.position + 1 - state.num_prompt_tokens;
+  const int num_generated = job.num_generated();
   ban_and_bias(state, num_generated, logits);
   if (state.has_penalties()) penalise(state, job.position + 1, logits);
   const TokenId token =
@@ -168,6 +179,7 @@ struct Sampler::State {
   void check_id(TokenId id, const char* what) const;
   void list_jobs(const StepPlan& plan);
   void run_jobs(std::span<const RowJob> some);
+  [[noreturn]] void refuse_logits(const RowJob& job) const;
   std::span<RowJob> jobs_of(IndexRange rows);
 
   int vocab_size = 0;
@@ -180,6 +192,9 @@ struct Sampler::State {
   std::vector<std::int32_t> rows;  // with logits
   std::vector<RowJob> jobs;        // one for each; they point into result
   std::size_t num_drawn = 0;       // of them
+  std::vector<std::int32_t> greedy_rows;
+  std::vector<RowJob> greedy_jobs;
+  bool has_best = false;  // for them
 };
 
 Sampler::Sampler(int max_num_seqs, int vocab_size, ThreadPool* pool) {
@@ -257,6 +272,9 @@ void Sampler::State::list_jobs(const StepPlan& plan) {
   rows.clear();
   jobs.clear();
   num_drawn = 0;
+  greedy_rows.clear();
+  greedy_jobs.clear();
+  has_best = false;
   for_each_entry_with_logits(
       plan, [&](const StepEntry& entry, TokenId following, std::int32_t row) {
         StepResult::Entry& out = result.entries.emplace_back();
@@ -278,8 +296,9 @@ void Sampler::State::list_jobs(const StepPlan& plan) {
           }
           if (entry.sample && last) job.sampled = &out.token;
           if (job.scored == nullptr && job.sampled == nullptr) continue;
-          rows.push_back(row + i);
-          jobs.push_back(job);
+          const bool greedy = job.takes_best();
+          (greedy ? greedy_rows : rows).push_back(row + i);
+          (greedy ? greedy_jobs : jobs).push_back(job);
         }
       });
 }
@@ -298,6 +317,33 @@ std::span<const std::int32_t> Sampler::rows_with_logits() const {
   return state_->rows;
 }
 
+std::span<const std::int32_t> Sampler::greedy_rows() const {
+  return state_->greedy_rows;
+}
+
+void Sampler::take_best(std::span<const BestLogit> best) {
+  State& s = *state_;
+  if (best.size() != s.greedy_jobs.size()) {
+    throw std::invalid_argument("sampler: step " + std::to_string(s.result.id) + " has " +
+                                std::to_string(s.greedy_jobs.size()) + " greedy rows, was given " +
+                                std::to_string(best.size()));
+  }
+  for (std::size_t row = 0; row < best.size(); ++row) {
+    const RowJob& job = s.greedy_jobs[row];
+    if (!std::isfinite(best[row].value)) s.refuse_logits(job);
+    s.check_id(best[row].id, "best token");
+    *job.sampled = {};
+    job.sampled->token = best[row].id;
+  }
+  s.has_best = true;
+}
+
+void Sampler::State::refuse_logits(const RowJob& job) const {
+  throw std::runtime_error("sampler: the logits of step " + std::to_string(result.id) +
+                           ", position " + std::to_string(job.position) +
+                           " are not finite numbers");
+}
+
 void Sampler::draw(int first, TensorView logits, std::span<const RowStatistics> statistics) {
   State& s = *state_;
   if (logits.cols != s.vocab_size || logits.dtype != DType::kFloat32 ||
@@ -310,11 +356,7 @@ void Sampler::draw(int first, TensorView logits, std::span<const RowStatistics> 
     RowJob& job = jobs[row];
     job.logits = logits.f32() + row * static_cast<std::size_t>(s.vocab_size);
     job.log_sum_exp = statistics[row].log_sum_exp;
-    if (!std::isfinite(job.log_sum_exp)) {
-      throw std::runtime_error("sampler: the logits of step " + std::to_string(s.result.id) +
-                               ", position " + std::to_string(job.position) +
-                               " are not finite numbers");
-    }
+    if (!std::isfinite(job.log_sum_exp)) s.refuse_logits(job);
   }
   s.run_jobs(jobs);
   s.num_drawn += jobs.size();
@@ -351,9 +393,16 @@ StepResult Sampler::take_result() {
                            std::to_string(s.jobs.size()) + " rows of logits, was given " +
                            std::to_string(s.num_drawn));
   }
+  if (!s.greedy_jobs.empty() && !s.has_best) {
+    throw std::logic_error("sampler: step " + std::to_string(s.result.id) +
+                           " has greedy rows, and was not given their best logits");
+  }
   s.jobs.clear();
   s.rows.clear();
   s.num_drawn = 0;
+  s.greedy_jobs.clear();
+  s.greedy_rows.clear();
+  s.has_best = false;
   return std::move(s.result);
 }
 

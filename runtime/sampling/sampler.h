@@ -35,6 +35,14 @@ class Sampler {
   /// Indices of the rows of the step whose logits are needed, ascending.
   std::span<const std::int32_t> rows_with_logits() const;
 
+  /// Likewise of those whose best logit is enough: sampled greedily from the model's own logits,
+  /// with no log-probability asked for. Other rows than those above.
+  std::span<const std::int32_t> greedy_rows() const;
+
+  /// The best logits of all greedy rows. Their tokens have 0 for a log-probability. Throws
+  /// std::runtime_error where logits are not finite.
+  void take_best(std::span<const BestLogit> best);
+
   /// Draws from some of these rows, the first one given by its place among them. logits: float32
   /// [rows, vocab]; statistics: one a row. Logits are changed while a row is drawn and put back.
   /// Throws std::runtime_error where they are not finite.
@@ -47,7 +55,7 @@ class Sampler {
   /// std::runtime_error where the list is too short.
   std::span<const ScoredToken> fill_drawn(IndexRange rows, std::span<const ScoredToken> drawn);
 
-  /// The step's result. Throws std::logic_error unless every row was drawn or filled.
+  /// The step's result. Throws std::logic_error unless every row was drawn, filled or taken.
   StepResult take_result();
 
  private:

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/kernels/op_fixture.h"
+#include "tests/kernels/best_logits_cases.h"
 
 namespace headrace {
 namespace {
@@ -208,6 +208,24 @@ TEST_P(Matmul, RowsMayBeStoredInPiecesAndFromOtherTypes) {
               weights() == Quantization::kNone   ? 0.02F
               : weights() == Quantization::kInt8 ? 0.08F
                                                  : 0.5F);
+}
+
+TEST_P(Matmul, TheBestLogitsAreThoseOfTheWholeProduct) {
+  const std::vector<HeadCase> cases = {{0, 16},
+                                       {1, 1},
+                                       {1, 8000, {.scale = 0.25F}},
+                                       {3, 17, {.soft_cap = 2.0F}},
+                                       {5, 1025},
+                                       {64, 4},
+                                       {100, 2100},
+                                       {241, 300, {.scale = 0.5F, .soft_cap = 3.0F}}};
+  expect_best_logits(*fast_, {weights(), inputs()}, cases);
+  expect_best_logits(*reference_, {weights(), inputs()}, std::span(cases).first(5));
+}
+
+TEST_P(Matmul, ARowWithALogitThatIsNotFiniteHasNoBest) {
+  expect_no_best_logit_where_one_is_not_finite(*fast_);
+  expect_no_best_logit_where_one_is_not_finite(*reference_);
 }
 
 TEST_P(Matmul, EmbedReturnsTheRowsThatWereStored) {

@@ -101,6 +101,11 @@ class FaultyOps : public WrappedOps {
     count();
     real_->row_statistics(out, logits);
   }
+  void best_logits(std::span<BestLogit> out, ConstTensorView x, const Matrix& w,
+                   const LogitChange& change, TensorView room) override {
+    count();
+    real_->best_logits(out, x, w, change, room);
+  }
 
  private:
   void count() {

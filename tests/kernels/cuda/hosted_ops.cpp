@@ -170,6 +170,11 @@ class HostedOps final : public WrappedOps {
     Staged staged(ops_->arena());
     ops_->row_statistics(out, staged.tensor(logits));
   }
+  void best_logits(std::span<BestLogit> out, ConstTensorView x, const Matrix& w,
+                   const LogitChange& change, TensorView room) override {
+    Staged staged(ops_->arena());
+    ops_->best_logits(out, staged.tensor(x), w, change, staged.tensor(room));
+  }
 
  private:
   // call(operands), then its result.

@@ -1,6 +1,7 @@
 // Operators on single rows, on the GPU backend in emulation.
 #include <cmath>
 
+#include "tests/kernels/best_logits_cases.h"
 #include "tests/kernels/cuda/cuda_fixture.h"
 #include "tests/kernels/row_cases.h"
 
@@ -65,6 +66,16 @@ TEST_P(CudaRows, WeightsThatAreDrawnOnTheDeviceAreThoseThatTheHostDraws) {
       EXPECT_THROW(matrix->make_rows(4, drawn), std::invalid_argument);
     });
   }
+}
+
+TEST_P(CudaRows, TheBestLogitsAreThoseOfTheWholeProduct) {
+  const std::vector<HeadCase> cases = {
+      {0, 16}, {1, 1}, {3, 17, {.soft_cap = 2.0F}}, {5, 1025, {.scale = 0.25F}}, {2, 2100}};
+  under_schedules([&] { expect_best_logits(*cuda_, {}, cases); });
+}
+
+TEST_P(CudaRows, ARowWithALogitThatIsNotFiniteHasNoBest) {
+  under_schedules([&] { expect_no_best_logit_where_one_is_not_finite(*cuda_); });
 }
 
 struct NormCase {

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <random>
 #include <thread>
 
@@ -56,30 +58,52 @@ struct Fixture {
     return result.entries[0].token;
   }
 
-  StepResult step_result(std::vector<float>& logits) {
+  // logits: of the rows that need some or only their best, in the order of the step.
+  StepResult step_result(const std::vector<float>& logits) {
+    const std::span<const std::int32_t> greedy = sampler.greedy_rows();
+    const std::span<const std::int32_t> drawn = sampler.rows_with_logits();
+    std::vector<std::int32_t> all(greedy.begin(), greedy.end());
+    all.insert(all.end(), drawn.begin(), drawn.end());
+    std::sort(all.begin(), all.end());
+    std::vector<float> of_drawn;
     std::vector<RowStatistics> statistics;
+    std::vector<BestLogit> best;
     for (std::size_t row = 0; row < logits.size() / kVocab; ++row) {
-      double sum = 0;
-      float max = -INFINITY;
-      for (int i = 0; i < kVocab; ++i) {
-        const float logit = logits[row * kVocab + static_cast<std::size_t>(i)];
-        sum += std::exp(static_cast<double>(logit));
-        max = std::max(max, logit);
+      const std::span<const float> values = std::span(logits).subspan(row * kVocab, kVocab);
+      if (std::binary_search(greedy.begin(), greedy.end(), all.at(row))) {
+        best.push_back(best_of(values));
+      } else {
+        of_drawn.insert(of_drawn.end(), values.begin(), values.end());
+        statistics.push_back(statistics_of(values));
       }
-      statistics.push_back({max, static_cast<float>(std::log(sum))});
     }
-    const TensorView view{reinterpret_cast<std::byte*>(logits.data()),
-                          static_cast<std::int64_t>(logits.size()) / kVocab, kVocab,
-                          DType::kFloat32};
+    const TensorView view{reinterpret_cast<std::byte*>(of_drawn.data()), std::ssize(statistics),
+                          kVocab, DType::kFloat32};
     sampler.draw(0, view, statistics);
+    if (!best.empty()) sampler.take_best(best);
     return sampler.take_result();
+  }
+
+  static RowStatistics statistics_of(std::span<const float> logits) {
+    double sum = 0;
+    for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
+    return {*std::max_element(logits.begin(), logits.end()), static_cast<float>(std::log(sum))};
+  }
+
+  static BestLogit best_of(std::span<const float> logits) {
+    for (const float logit : logits) {
+      if (!std::isfinite(logit)) return {NAN, -1};
+    }
+    const TokenId best = best_token(logits);
+    return {logits[static_cast<std::size_t>(best)], best};
   }
 
   Sampler sampler;
 };
 
-std::vector<std::int32_t> rows_of(const Sampler& sampler) {
-  const std::span<const std::int32_t> rows = sampler.rows_with_logits();
+using Rows = std::vector<std::int32_t>;
+
+Rows rows_of(std::span<const std::int32_t> rows) {
   return {rows.begin(), rows.end()};
 }
 
@@ -271,7 +295,8 @@ TEST(Sampler, ScoresPromptRowsAndSamplesAfterThem) {
   logits.insert(logits.end(), kDescending.rbegin(), kDescending.rend());
   logits.insert(logits.end(), kDescending.begin(), kDescending.end());
   fixture.sampler.begin(plan);
-  EXPECT_EQ(rows_of(fixture.sampler), (std::vector<std::int32_t>{0, 1, 2}));
+  EXPECT_EQ(rows_of(fixture.sampler.rows_with_logits()), (Rows{0, 1}));
+  EXPECT_EQ(rows_of(fixture.sampler.greedy_rows()), (Rows{2}));
   const StepResult result = fixture.step_result(logits);
   ASSERT_EQ(result.entries.size(), 1U);
   ASSERT_EQ(result.entries[0].scored.size(), 2U);
@@ -308,7 +333,77 @@ TEST(Sampler, NamesTheRowsWhoseLogitsAreNeeded) {
   }
   Sampler sampler(4, kVocab);
   sampler.begin(plan);
-  EXPECT_EQ(rows_of(sampler), (std::vector<std::int32_t>{0, 4, 5, 6, 11}));
+  EXPECT_EQ(rows_of(sampler.rows_with_logits()), (Rows{0, 4, 5, 6, 11}));
+  EXPECT_EQ(rows_of(sampler.greedy_rows()), Rows{});
+}
+
+// Whatever changes logits, or asks for a log-probability, needs all of them.
+TEST(Sampler, GreedyRowsAreThoseThatNeedTheModelsBestLogitAlone) {
+  struct Case {
+    const char* what;
+    bool greedy;
+    std::function<void(SamplingParams&)> set;
+  };
+  const std::vector<Case> cases = {
+      {"greedy", true, [](SamplingParams&) {}},
+      {"warm", false, [](SamplingParams& p) { p.temperature = 0.5F; }},
+      {"log-probability", false, [](SamplingParams& p) { p.num_logprobs = 0; }},
+      {"bias", false,
+       [](SamplingParams& p) {
+         p.logit_bias = {{1, 1.0F}};
+       }},
+      {"presence", false, [](SamplingParams& p) { p.presence_penalty = 0.1F; }},
+      {"frequency", false, [](SamplingParams& p) { p.frequency_penalty = 0.1F; }},
+      {"repetition", false, [](SamplingParams& p) { p.repetition_penalty = 1.1F; }},
+      {"truncation that greedy ignores", true, [](SamplingParams& p) { p.top_k = 3; }},
+      {"a ban that is on", false,
+       [](SamplingParams& p) {
+         p.min_tokens = 1;
+         p.banned_before_min = {0};
+       }},
+      {"nothing to ban", true, [](SamplingParams& p) { p.min_tokens = 1; }},
+  };
+  for (const Case& each : cases) {
+    SCOPED_TRACE(each.what);
+    Fixture fixture;
+    SamplingParams params = greedy();
+    each.set(params);
+    StepPlan plan = Fixture::plan_of({4}, 0);
+    Admission admission;
+    admission.slot = 2;
+    admission.num_prompt_tokens = 1;
+    admission.params = params;
+    plan.admitted = {admission};
+    fixture.sampler.begin(plan);
+    EXPECT_EQ(rows_of(fixture.sampler.greedy_rows()), each.greedy ? Rows{0} : Rows{});
+    EXPECT_EQ(rows_of(fixture.sampler.rows_with_logits()), each.greedy ? Rows{} : Rows{0});
+    fixture.step_result(kDescending);
+    // Behind the ban the row is greedy.
+    fixture.sampler.begin(Fixture::plan_of({4}, 1));
+    const bool later = each.greedy || params.min_tokens == 1;
+    EXPECT_EQ(fixture.sampler.greedy_rows().size(), later ? 1U : 0U);
+    fixture.step_result(kDescending);
+  }
+}
+
+TEST(Sampler, BestLogitsMustFitTheirRows) {
+  Fixture fixture;
+  StepPlan plan = Fixture::plan_of({4}, 0);
+  Admission admission;
+  admission.slot = 2;
+  admission.num_prompt_tokens = 1;
+  admission.params = greedy();
+  plan.admitted = {admission};
+  const auto take = [&](std::vector<BestLogit> best) { fixture.sampler.take_best(best); };
+  fixture.sampler.begin(plan);
+  EXPECT_THROW(take({}), std::invalid_argument);
+  EXPECT_THROW(take({{1.0F, kVocab}}), std::runtime_error);
+  EXPECT_THROW(take({{1.0F, -1}}), std::runtime_error);
+  EXPECT_THROW(take({{NAN, -1}}), std::runtime_error);
+  EXPECT_THROW(fixture.sampler.take_result(), std::logic_error);
+  fixture.sampler.begin(plan);
+  take({{1.0F, 5}});
+  EXPECT_EQ(fixture.sampler.take_result().entries.at(0).token.token, 5);
 }
 
 // Runs tasks on threads of their own.
