@@ -17,7 +17,7 @@ struct Avx2Int8 {
   static constexpr int kDwordsPerStep = 2;
   static constexpr bool kOffset = false;
 
-  static I start(std::int32_t /*offset*/) {
+  static I start(const std::int32_t& /*offset*/) {
     return {_mm256_setzero_si256(), _mm256_setzero_si256()};
   }
   static Lanes::V to_float(I sums) {

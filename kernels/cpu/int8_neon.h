@@ -21,7 +21,7 @@ struct NeonInt8 {
   static constexpr int kDwordsPerStep = 1;
   static constexpr bool kOffset = false;
 
-  static I start(std::int32_t /*offset*/) {
+  static I start(const std::int32_t& /*offset*/) {
     const int32x4_t zero = vdupq_n_s32(0);
     return {{zero, zero, zero, zero}};
   }

@@ -13,7 +13,7 @@ struct PortableInt8 {
   static constexpr int kDwordsPerStep = 1;
   static constexpr bool kOffset = false;
 
-  static I start(std::int32_t /*offset*/) { return {}; }
+  static I start(const std::int32_t& /*offset*/) { return {}; }
   static Lanes::V to_float(I sums) {
     Lanes::V v{};
     for (int i = 0; i < 16; ++i) v.lane[i] = static_cast<float>(sums.lane[i]);

@@ -11,7 +11,8 @@
 //   kDwordsPerStep   dwords of a packed row that a step reads
 //   kOffset          whether it takes int8 weights with their offset
 //   start()          where sums then begin, by GemmArgs::row_offsets
-//   step(), to_float(); and of int8: store_inputs()
+//   step(), to_float(); and of int8: store_inputs(), and store_group() where that takes a whole
+//   group in less time
 #pragma once
 
 #include <cstdint>
@@ -38,29 +39,43 @@ struct ColumnGroup {
   const std::uint8_t* zeros;
 };
 
+// A group of int8 weights: the scales of a tile's rows in it, those of its columns in the whole
+// slice, and where in the slice it is.
+struct SliceGroup {
+  const float* row_scales;
+  const float* column_scales;
+  bool first;
+  bool last;
+};
+
 // Float sums of a tile over the groups of a slice. They are in memory on purpose: the integers of
-// the group at hand take the registers.
+// the group at hand take the registers. The first group writes them, and what the last one makes of
+// them is the value of the slice: one of a single group does not pass through memory.
 template <class Q, int MR, int NV>
 struct SliceSums {
   using L = typename Q::Lanes;
+  using V = typename L::V;
   alignas(64) float at[MR][NV][kPanelColumns];
 
-  [[gnu::always_inline]] void clear() {
-#pragma GCC unroll 16
-    for (int m = 0; m < MR; ++m) {
-#pragma GCC unroll 4
-      for (int v = 0; v < NV; ++v) L::store(at[m][v], L::zero());
-    }
-  }
-
-  [[gnu::always_inline]] void add(const IntegerSums<Q, MR, NV>& sums, const float* scales) {
-#pragma GCC unroll 16
-    for (int m = 0; m < MR; ++m) {
-      const auto scale = L::set1(scales[m]);
-#pragma GCC unroll 4
-      for (int v = 0; v < NV; ++v) {
-        L::store(at[m][v], L::fma(Q::to_float(sums.at[m][v]), scale, L::load(at[m][v])));
-      }
+  // Where columns have one scale for the whole slice. That the first product is not added to zero
+  // changes no bit: it is +0, normal or not a number (int8_scale()). The last group gives `acc`.
+  [[gnu::always_inline]] void add(Accumulators<L, MR, NV>& acc, const IntegerSums<Q, MR, NV>& sums,
+                                  const SliceGroup& group) {
+    const float* scales = group.row_scales;
+    const auto write = [&](int m, int v, V value) { L::store(at[m][v], value); };
+    const auto finish = [&](int m, int v, V value) {
+      acc.at[m][v] = L::mul(value, L::load(group.column_scales + v * kPanelColumns));
+    };
+    if (group.first) {
+      const auto product = [&](int m, int v, V scale) {
+        return L::mul(Q::to_float(sums.at[m][v]), scale);
+      };
+      group.last ? each(scales, product, finish) : each(scales, product, write);
+    } else {
+      const auto sum = [&](int m, int v, V scale) {
+        return L::fma(Q::to_float(sums.at[m][v]), scale, L::load(at[m][v]));
+      };
+      group.last ? each(scales, sum, finish) : each(scales, sum, write);
     }
   }
 
@@ -89,12 +104,24 @@ struct SliceSums {
     }
   }
 
-  [[gnu::always_inline]] void scale_to(Accumulators<L, MR, NV>& acc, const float* columns) const {
-#pragma GCC unroll 4
-    for (int v = 0; v < NV; ++v) {
-      const auto scale = L::load(columns + v * kPanelColumns);
+  [[gnu::always_inline]] void clear() {
 #pragma GCC unroll 16
-      for (int m = 0; m < MR; ++m) acc.at[m][v] = L::mul(L::load(at[m][v]), scale);
+    for (int m = 0; m < MR; ++m) {
+#pragma GCC unroll 4
+      for (int v = 0; v < NV; ++v) L::store(at[m][v], L::zero());
+    }
+  }
+
+ private:
+  // keep(m, v, value(m, v, scale of row m)) for all of the tile.
+  template <class Value, class Keep>
+  [[gnu::always_inline]] static void each(const float* scales, const Value& value,
+                                          const Keep& keep) {
+#pragma GCC unroll 16
+    for (int m = 0; m < MR; ++m) {
+      const V scale = L::set1(scales[m]);
+#pragma GCC unroll 4
+      for (int v = 0; v < NV; ++v) keep(m, v, value(m, v, scale));
     }
   }
 };
@@ -104,9 +131,8 @@ template <class Q, int MR, int NV>
                                               const std::int32_t* row_offsets) {
 #pragma GCC unroll 16
   for (int m = 0; m < MR; ++m) {
-    const auto start = Q::start(row_offsets[m]);
 #pragma GCC unroll 4
-    for (int v = 0; v < NV; ++v) sums.at[m][v] = start;
+    for (int v = 0; v < NV; ++v) sums.at[m][v] = Q::start(row_offsets[m]);
   }
 }
 
@@ -116,7 +142,8 @@ inline constexpr std::int32_t kGroupSteps = kQuantizationGroup / Q::kElements;
 template <class Q>
 using GroupRows = OperandRows<kGroupSteps<Q> * Q::kDwordsPerStep, Q::kDwordsPerStep>;
 
-// Steps [begin, end) of the panels, one group, whose rows begin at `a`.
+// Steps [begin, end) of the panels, one group and not an empty one, whose rows begin at `a`. That
+// the first step is taken without asking saves moving all sums to other registers before and after.
 template <class Q, int MR, int NV, Prefetch P>
 [[gnu::always_inline]] inline void add_group(IntegerSums<Q, MR, NV>& sums, const GemmTile& tile,
                                              const PanelPointers<NV>& panels,
@@ -125,17 +152,24 @@ template <class Q, int MR, int NV, Prefetch P>
       kRowLinesPerStep<MR * GroupRows<Q>::kRowStride / kRunDwords, kGroupSteps<Q>>;
   const std::uint32_t* next_rows = a + MR * GroupRows<Q>::kRowStride;
   const std::int64_t ahead = prefetch_distance<NV>(tile, group.begin);
-  for (std::int64_t at = group.begin * kPanelColumns; at < group.end * kPanelColumns;
-       at += kPanelColumns, a += Q::kDwordsPerStep, next_rows += kLines * kRunDwords) {
+  const std::int64_t next_stride = tile.next_stride;
+  const std::uint32_t* next_lines = tile.next_lines + group.begin * next_stride;
+  const std::int64_t end = group.end * kPanelColumns;
+  std::int64_t at = group.begin * kPanelColumns;
+  do {
     fetch_rows<kLines>(next_rows);
     if constexpr (P == Prefetch::kNextPanels) {
-      __builtin_prefetch(tile.next_lines + at, 0, 2);
+      __builtin_prefetch(next_lines, 0, 2);
     } else {
 #pragma GCC unroll 4
       for (int v = 0; v < NV; ++v) __builtin_prefetch(panels.at[v] + at + ahead, 0, 2);
     }
     Q::template step<GroupRows<Q>>(sums, a, panels.at, at);
-  }
+    at += kPanelColumns;
+    a += Q::kDwordsPerStep;
+    next_rows += kLines * kRunDwords;
+    next_lines += next_stride;
+  } while (at < end);
 }
 
 template <class Q, int MR, int NV, Prefetch P>
@@ -154,18 +188,20 @@ struct IntegerTile {
     const float* columns = g.column_scales + tile.first_panel * kPanelColumns;
     for (int s = 0; s < g.num_segments; ++s) {
       const Segment& whole = g.segments[s];
-      slice.clear();
       for (std::int32_t begin = whole.begin; begin < whole.end; begin += kGroupSteps<Q>) {
         const std::int32_t rest = whole.end - begin;
         const std::int32_t end = begin + (kGroupSteps<Q> < rest ? kGroupSteps<Q> : rest);
         Sums sums;
         start_sums(sums, g.row_offsets + at);
         add_group<Q, MR, NV, P>(sums, tile, panels, rows, {.begin = begin, .end = end});
-        slice.add(sums, g.row_scales + at);
+        slice.add(acc, sums,
+                  {.row_scales = g.row_scales + at,
+                   .column_scales = columns,
+                   .first = begin == whole.begin,
+                   .last = end == whole.end});
         rows += MR * GroupRows<Q>::kRowStride;
         at += g.rows;
       }
-      slice.scale_to(acc, columns);
       columns += g.column_stride;
       stack.merge(acc, whole.merges);
       if (s + 1 < g.num_segments) stack.push(acc);
@@ -305,7 +341,7 @@ class Int8RegisterGroup {
 
   // Stores all integers and gives where sums begin (Q::start()).
   [[gnu::always_inline]] std::int32_t store(std::uint32_t* out, const IntegerScale& scale) const {
-    const std::int32_t sum = store(out, scale, 0, kQuantizationGroup);
+    const std::int32_t sum = store_all(out, L::set1(scale.inverse));
     return Q::kOffset ? -128 * sum : 0;
   }
 
@@ -313,17 +349,34 @@ class Int8RegisterGroup {
   // gives their sum.
   [[gnu::always_inline]] std::int32_t store(std::uint32_t* out, const IntegerScale& scale,
                                             int first, int last) const {
-    const auto inverse = L::set1(scale.inverse);
+    return store_some(out, L::set1(scale.inverse), first / 16, last / 16);
+  }
+
+ private:
+  static constexpr int kRegisters = kQuantizationGroup / 16;
+
+  [[gnu::always_inline]] std::int32_t store_all(std::uint32_t* out, typename L::V inverse) const {
+    if constexpr (requires { Q::store_group(out, at_); }) {
+      typename L::V scaled[kRegisters];
+#pragma GCC unroll 4
+      for (int i = 0; i < kRegisters; ++i) scaled[i] = L::mul(at_[i], inverse);
+      return Q::store_group(out, scaled);
+    } else {
+      return store_some(out, inverse, 0, kRegisters);
+    }
+  }
+
+  // Registers [begin, end).
+  [[gnu::always_inline]] std::int32_t store_some(std::uint32_t* out, typename L::V inverse,
+                                                 int begin, int end) const {
     std::int32_t sum = 0;
 #pragma GCC unroll 4
-    for (int i = first / 16; i < last / 16; ++i) {
+    for (int i = begin; i < end; ++i) {
       sum += Q::store_inputs(out + 4 * i * Q::kDwordsPerStep, L::mul(at_[i], inverse));
     }
     return sum;
   }
 
- private:
-  static constexpr int kRegisters = kQuantizationGroup / 16;
   typename L::V at_[kRegisters];
 };
 
