@@ -9,164 +9,12 @@
 namespace headrace {
 namespace {
 
-// Elements a row of each workspace, from which both the allocation and the memory plan follow.
-struct RowWidths {
-  std::int64_t hidden, qkv, gate_up, heads, inner, vocab;
-  std::int64_t wide() const { return std::max(qkv, gate_up); }
-};
-
-RowWidths row_widths(const ModelConfig& c, const TensorShard& own) {
-  const std::int64_t heads = std::int64_t{own.heads.size()} * c.head_dim;
-  return {.hidden = c.hidden_size,
-          .qkv = heads + 2 * std::int64_t{own.kv_heads.size()} * c.head_dim,
-          .gate_up = (c.gated_mlp ? 2 : 1) * std::int64_t{own.intermediate.size()},
-          .heads = heads,
-          .inner = std::max<std::int64_t>(heads, own.intermediate.size()),
-          .vocab = c.vocab_size};
-}
-
-std::size_t area(std::int64_t rows, std::int64_t cols, DType dtype) {
-  return static_cast<std::size_t>(rows * cols) * dtype_bytes(dtype);
-}
-
-// What attention and MLP give is added to the hidden state as it is, or changed before.
-bool changes_outcomes(const ModelConfig& config) {
-  return config.post_norms || config.residual_scale != 1.0F;
-}
-
-bool needs_outcome(const ModelConfig& config, const StagePart& part) {
-  return (part.num_layers() > 0 && changes_outcomes(config)) ||
-         (part.embedding && config.learned_positions);
-}
-
-// A norm runs over the queries, or keys, of heads that several ranks have.
-bool shares_norms(const ModelConfig& config, const StagePart& part) {
-  return part.num_layers() > 0 && part.tensor_size > 1 && config.qk_norm == QkNorm::kProjection;
-}
-
-// Queries and keys of all heads.
-std::int64_t projection_cols(const ModelConfig& config) {
-  return std::int64_t{config.num_heads + config.num_kv_heads} * config.head_dim;
-}
-
 // Rows are dealt out in near-equal runs.
 IndexRange dealt_rows(int num_rows, int rank, int size) {
   return {num_rows * rank / size, num_rows * (rank + 1) / size};
 }
 
-// The largest run that any rank can get.
-int most_own_rows(const StageSize& size, const StagePart& part) {
-  return (size.max_logit_rows + part.tensor_size - 1) / part.tensor_size;
-}
-
-// Rows that operators are called with.
-int most_rows(const StagePart& part, const StageSize& size) {
-  return part.head ? std::max(size.max_rows, size.max_logit_rows) : size.max_rows;
-}
-
-// What StageModel takes of the arena beside the KV cache.
-struct WorkspaceBytes {
-  std::size_t normed = 0;
-  std::size_t wide = 0;
-  std::size_t queries = 0;
-  std::size_t inner = 0;
-  std::size_t outcome = 0;
-  std::size_t projections = 0;
-  std::size_t gathered = 0;
-  std::size_t logits = 0;
-  std::size_t rotations = 0;
-  std::size_t window_rotations = 0;
-
-  WorkspaceBytes(const ModelConfig& config, const StagePart& part, DType dtype,
-                 const StageSize& size) {
-    const RowWidths w = row_widths(config, stage_shard(config, part).own);
-    const int layer_rows = part.num_layers() > 0 ? size.max_rows : 0;
-    const int head_rows = part.head ? size.max_logit_rows : 0;
-    normed = area(std::max(layer_rows, head_rows), w.hidden, dtype);
-    wide = area(layer_rows, w.wide(), DType::kFloat32);
-    queries = area(layer_rows, w.heads, dtype);
-    inner = area(layer_rows, w.inner, dtype);
-    rotations = Rotations::bytes(config.rope, layer_rows);
-    if (config.window_rope) window_rotations = Rotations::bytes(*config.window_rope, layer_rows);
-    if (needs_outcome(config, part)) outcome = area(size.max_rows, w.hidden, DType::kFloat32);
-    if (shares_norms(config, part)) {
-      projections = area(size.max_rows, projection_cols(config), DType::kFloat32);
-    }
-    if (!part.head) return;
-    gathered = area(head_rows, w.hidden, DType::kFloat32);
-    logits = area(most_own_rows(size, part), w.vocab, DType::kFloat32);
-  }
-
-  std::size_t total() const {
-    std::size_t sum = 0;
-    for (const std::size_t bytes : {normed, wide, queries, inner, outcome, projections, gathered,
-                                    logits, rotations, window_rotations}) {
-      sum += arena_bytes(bytes);
-    }
-    return sum;
-  }
-};
-
 }  // namespace
-
-AttentionShape attention_shape(const ModelConfig& config, const StagePart& part, KvType kv_type) {
-  const TensorShard own = stage_shard(config, part).own;
-  return {.num_heads = own.heads.size(),
-          .num_kv_heads = own.kv_heads.size(),
-          .head_dim = config.head_dim,
-          .rotary_dim = config.rope.rotary_dim,
-          .scale = config.attention_scale > 0.0F
-                       ? config.attention_scale
-                       : static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim))),
-          .window = 0,
-          .soft_cap = config.attention_soft_cap,
-          .kv_type = kv_type};
-}
-
-namespace {
-
-KvPlaces stage_kv_places(const ModelConfig& config, const StagePart& part, const Ops& ops,
-                         const StageSize& size) {
-  const std::size_t page =
-      ops.kv_block_bytes(attention_shape(config, part, size.kv_type), size.block_tokens);
-  return kv_places(config, part, size.kv, {.page_bytes = page, .num_blocks = size.num_blocks});
-}
-
-}  // namespace
-
-std::size_t stage_block_bytes(const ModelConfig& config, const StagePart& part, const Ops& ops,
-                              const StageSize& size) {
-  return stage_kv_places(config, part, ops, size).block_bytes;
-}
-
-std::size_t stage_reserve_bytes(const ModelConfig& config, const StagePart& part, const Ops& ops,
-                                const StageSize& size) {
-  return ops.reserve_bytes(most_rows(part, size), size.max_context,
-                           attention_shape(config, part, size.kv_type));
-}
-
-std::size_t stage_exchange_bytes(const ModelConfig& config, const StagePart& part,
-                                 const StageSize& size) {
-  const StageShard shard = stage_shard(config, part);
-  const auto most = [](const std::vector<int>& counts) {
-    return *std::max_element(counts.begin(), counts.end());
-  };
-  const int values = std::max(most(shard.attention_sum.num_values), most(shard.mlp_sum.num_values));
-  std::size_t sums =
-      area(std::int64_t{values} * size.max_rows, config.hidden_size, DType::kFloat32);
-  if (shares_norms(config, part)) {
-    sums = std::max(sums, area(size.max_rows, projection_cols(config), DType::kFloat32));
-  }
-  if (!part.head) return sums;
-  int ids = 0;
-  for (const TensorShard& rank : shard.ranks) ids = std::max(ids, rank.vocab.size());
-  return std::max(sums, area(size.max_logit_rows, ids, DType::kFloat32));
-}
-
-std::size_t stage_workspace_bytes(const ModelConfig& config, const StagePart& part, DType dtype,
-                                  const StageSize& size) {
-  return WorkspaceBytes(config, part, dtype, size).total();
-}
 
 StageModel::StageModel(const ModelConfig& config, StagePart part, StageWeights weights, Ops& ops,
                        const StageSize& size, TensorExchange* exchange)
@@ -309,7 +157,7 @@ void StageModel::embed_tokens(TensorView hidden, std::span<const TokenId> tokens
     const auto rows = std::count_if(tokens.begin(), tokens.end(), [&](TokenId token) {
       return token >= ids.begin && token < ids.end;
     });
-    given_[rank] = area(rows, hidden.cols, DType::kFloat32);
+    given_[rank] = tensor_bytes(rows, hidden.cols, DType::kFloat32);
   }
   exchange_->gather(given_);
   for (int rank = 0; rank < exchange_->size(); ++rank) {
@@ -355,7 +203,7 @@ void StageModel::add_product(TensorView hidden, ConstTensorView x, const RowPara
 void StageModel::add_gathered(TensorView hidden, const RowParallel& product) {
   const std::vector<int>& num_values = product.sum.num_values;
   for (std::size_t rank = 0; rank < given_.size(); ++rank) {
-    given_[rank] = area(num_values[rank] * hidden.rows, hidden.cols, DType::kFloat32);
+    given_[rank] = tensor_bytes(num_values[rank] * hidden.rows, hidden.cols, DType::kFloat32);
   }
   exchange_->gather(given_);
   partials_.clear();
@@ -423,8 +271,8 @@ void StageModel::norm_shared_projections(const LayerWeights& weights, TensorView
   copy_columns(own, 0, qkv, {0, own_cols});
   for (std::size_t rank = 0; rank < given_.size(); ++rank) {
     const TensorShard& shard = shard_.ranks[rank];
-    given_[rank] =
-        area(qkv.rows, (shard.heads.size() + shard.kv_heads.size()) * head, DType::kFloat32);
+    given_[rank] = tensor_bytes(qkv.rows, (shard.heads.size() + shard.kv_heads.size()) * head,
+                                DType::kFloat32);
   }
   exchange_->gather(given_);
 
@@ -557,7 +405,7 @@ void StageModel::multiply_by_head(TensorView values, ConstTensorView normed, Ind
                         .dtype = DType::kFloat32};
   if (head != nullptr) ops_.matmul(part, normed, *head, nullptr);
   for (std::size_t rank = 0; rank < given_.size(); ++rank) {
-    given_[rank] = area(normed.rows, shard_.ranks[rank].vocab.size(), DType::kFloat32);
+    given_[rank] = tensor_bytes(normed.rows, shard_.ranks[rank].vocab.size(), DType::kFloat32);
   }
   exchange_->gather(given_);
   for (int rank = 0; rank < exchange_->size(); ++rank) {

@@ -18,21 +18,11 @@
 #include "model/config.h"
 #include "model/kv_groups.h"
 #include "model/rotations.h"
+#include "model/stage_memory.h"
 #include "model/stage_weights.h"
 #include "model/token.h"
 
 namespace headrace {
-
-/// How much the stage must be ready for.
-struct StageSize {
-  int max_rows = 0;        // rows of a step
-  int max_logit_rows = 0;  // rows whose logits are taken at once; more are done in turns
-  int max_context = 0;     // positions of a sequence
-  int num_blocks = 0;      // of the KV cache
-  int block_tokens = 16;   // of a page
-  KvGroups kv = {};        // as all stages have them
-  KvType kv_type = KvType::kCompute;
-};
 
 /// The rows of a step as the layers of each KV group see them: the same rows, with the pages of
 /// that group.
@@ -145,22 +135,5 @@ class StageModel {
   std::vector<TokenId> own_tokens_;      // of the step, as rows of the embedding
   std::vector<std::int32_t> positions_;  // of the step's rows, where they are learned
 };
-
-/// Bytes of a rank's buffer in the exchange between the ranks of a stage.
-std::size_t stage_exchange_bytes(const ModelConfig& config, const StagePart& part,
-                                 const StageSize& size);
-
-/// Bytes of the stage's workspace and of one KV block over all its layers, for the memory plan.
-std::size_t stage_workspace_bytes(const ModelConfig& config, const StagePart& part, DType dtype,
-                                  const StageSize& size);
-/// What the backend's reserve() takes of the arena for the stage.
-std::size_t stage_reserve_bytes(const ModelConfig& config, const StagePart& part, const Ops& ops,
-                                const StageSize& size);
-std::size_t stage_block_bytes(const ModelConfig& config, const StagePart& part, const Ops& ops,
-                              const StageSize& size);
-
-/// The heads of the part's attention as the operators see them, in a layer that sees everything and
-/// has RoPE.
-AttentionShape attention_shape(const ModelConfig& config, const StagePart& part, KvType kv_type);
 
 }  // namespace headrace
