@@ -109,8 +109,10 @@ class TicketPool final : public ThreadPool {
   }
 
   void work() {
-    while (!stop_.load(std::memory_order_relaxed)) {
+    while (true) {
+      // Before the look at stop_: whoever sees no end here waits for a change after this one.
       const std::uint32_t seen = wake_.load();
+      if (stop_.load()) return;
       while (run_one_task()) {
       }
       wait_for_change(seen);

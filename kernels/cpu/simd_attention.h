@@ -16,6 +16,38 @@ namespace {
 inline constexpr int kChunk = kAttentionChunk;
 inline constexpr int kMaxTileRows = 16;
 
+// What the online soft-max of a tile's rows carries from chunk to chunk, a lane a row.
+struct OnlineSoftMax {
+  alignas(64) float max[kMaxTileRows];      // of the chunks before
+  alignas(64) float total[kMaxTileRows];    // of theirs
+  alignas(64) float new_max[kMaxTileRows];  // with the chunk at hand
+  alignas(64) float added[kMaxTileRows];    // by it
+  alignas(64) float rescale[kMaxTileRows];  // of what came before it
+
+  void start() {
+    for (int r = 0; r < kMaxTileRows; ++r) {
+      max[r] = -__builtin_inff();
+      total[r] = 0.0F;
+      new_max[r] = 0.0F;
+      added[r] = 0.0F;
+    }
+  }
+
+  // Takes in the chunk for the first `rows` rows, all of them together.
+  template <class L>
+  void advance(int rows) {
+    static_assert(kMaxTileRows == 16);
+    const auto old_max = L::load(max);
+    const auto old_total = L::load(total);
+    const auto now = L::load(new_max);
+    const auto factor = exp16<L>(L::sub(old_max, now));
+    L::store(rescale, factor);
+    const auto sum = L::fma(old_total, factor, L::load(added));
+    L::store(total, L::select_first(rows, sum, old_total));
+    L::store(max, L::select_first(rows, now, old_max));
+  }
+};
+
 // What a tile carries from chunk to chunk. `operands` holds the queries, `weights` first the scores
 // of a chunk, then its probabilities as operands; `sums` the weighted values.
 struct AttentionState {
@@ -23,9 +55,7 @@ struct AttentionState {
   alignas(64) std::uint32_t weights[kMaxTileRows * kOperandStride];
   alignas(64) float sums[kMaxTileRows * kOperandStride];
   alignas(64) std::uint32_t last_value[kOperandStride];
-  float max[kMaxTileRows];
-  float total[kMaxTileRows];
-  float rescale[kMaxTileRows];
+  OnlineSoftMax soft_max;
 };
 
 // Consecutive steps of values that lie behind each other in memory, and where to find the next
@@ -251,7 +281,22 @@ int registers_for(int rows, std::int64_t left) {
   return most >= 4 && left >= 4 ? 4 : most >= 2 && left >= 2 ? 2 : 1;
 }
 
-// The largest of the scores of keys [behind, visible) of a chunk.
+// Keys [behind, visible) of a chunk, which are what a row sees of it. Most rows of a long prompt
+// see the whole of most chunks, and then nothing has to be masked.
+struct SeenKeys {
+  int behind;
+  int visible;
+  bool all() const { return behind == 0 && visible == kChunk; }
+};
+
+// The largest of a chunk's scores.
+template <class L>
+[[gnu::always_inline]] inline float chunk_max(const float* row) {
+  const auto first = L::max(L::load(row), L::load(row + 16));
+  return L::max_lane(L::max(first, L::max(L::load(row + 32), L::load(row + 48))));
+}
+
+// The same of the keys that are seen.
 template <class L>
 float chunk_max(const float* row, int behind, int visible) {
   const auto lowest = L::set1(-__builtin_inff());
@@ -303,8 +348,9 @@ class AttentionRows {
     return (row * args_.shape.num_heads + head) * args_.shape.head_dim;
   }
 
-  // Chunk by chunk: task.score(begin, keys that any row sees, rows); task.soft_max(row, keys behind
-  // its window, keys up to its own); task.add_values(begin, keys that all rows see, any row, rows).
+  // Chunk by chunk: task.score(begin, keys that any row sees, rows); task.soft_max(row, what it
+  // sees) for each; task.end_soft_max(rows); task.add_values(begin, keys that all rows see, any
+  // row, rows).
   template <class Task>
   void walk(Task& task) {
     const int first = first_position(args_);
@@ -317,8 +363,9 @@ class AttentionRows {
       for (int r = 0; r < rows; ++r) {
         const int behind = seen_from(first + r / heads_) - begin;
         const int visible = fewest + r / heads_;
-        task.soft_max(r, behind > 0 ? behind : 0, visible < kChunk ? visible : kChunk);
+        task.soft_max(r, {behind > 0 ? behind : 0, visible < kChunk ? visible : kChunk});
       }
+      task.end_soft_max(rows);
       task.add_values(begin, fewest, most, rows);
     }
   }
@@ -354,7 +401,7 @@ class AttentionTask : private AttentionRows {
   void run() {
     load_queries();
     walk(*this);
-    store_result<F>(state_.sums, state_.total);
+    store_result<F>(state_.sums, state_.soft_max.total);
   }
 
  private:
@@ -368,9 +415,8 @@ class AttentionTask : private AttentionRows {
                           F::load_elements(args_.q, element(r) + d, lanes_at(d, dim)));
         L::store(state_.sums + r * kOperandStride + d, L::zero());
       }
-      state_.max[r] = -__builtin_inff();
-      state_.total[r] = 0.0F;
     }
+    state_.soft_max.start();
   }
 
   float* scores(int r) {
@@ -396,26 +442,46 @@ class AttentionTask : private AttentionRows {
     }
   }
 
-  // Turns the scores of keys [behind, visible) of a chunk into operands; the others become zero.
-  void soft_max(int r, int behind, int visible) {
+  // Turns the scores of a chunk into operands: zeros where the row does not see the key.
+  void soft_max(int r, SeenKeys seen) {
     float* row = scores(r);
-    if (args_.shape.soft_cap > 0.0F) cap_scores<L>(row, visible, args_.shape.soft_cap);
-    const float found = chunk_max<L>(row, behind, visible);
-    const float new_max = state_.max[r] < found ? found : state_.max[r];
+    if (args_.shape.soft_cap > 0.0F) cap_scores<L>(row, seen.visible, args_.shape.soft_cap);
+    const bool all = seen.all();
+    const float found = all ? chunk_max<L>(row) : chunk_max<L>(row, seen.behind, seen.visible);
+    OnlineSoftMax& state = state_.soft_max;
+    state.new_max[r] = state.max[r] < found ? found : state.max[r];
+    state.added[r] = all ? weigh_all(r) : weigh_seen(r, seen);
+  }
+
+  float weigh_all(int r) {
+    const auto max = L::set1(state_.soft_max.new_max[r]);
+    auto sum = L::zero();
+#pragma GCC unroll 4
+    for (int t = 0; t < kChunk; t += 16) {
+      const auto weight = F::round(exp16<L>(L::sub(L::load(scores(r) + t), max)));
+      sum = L::add(sum, weight);
+      F::store_operands(state_.weights + r * kOperandStride, t, weight);
+    }
+    return L::sum(sum);
+  }
+
+  float weigh_seen(int r, SeenKeys seen) {
+    const auto max = L::set1(state_.soft_max.new_max[r]);
     auto sum = L::zero();
     for (int t = 0; t < kChunk; t += 16) {
       auto weight = L::zero();
-      if (t < visible) {
-        const auto e = F::round(exp16<L>(L::sub(L::load(row + t), L::set1(new_max))));
-        weight = seen_lanes<L>(e, t, behind, visible);
+      if (t < seen.visible) {
+        const auto e = F::round(exp16<L>(L::sub(L::load(scores(r) + t), max)));
+        weight = seen_lanes<L>(e, t, seen.behind, seen.visible);
         sum = L::add(sum, weight);
       }
       F::store_operands(state_.weights + r * kOperandStride, t, weight);
     }
-    const float rescale = exp_f32(state_.max[r] - new_max);
-    state_.total[r] = __builtin_fmaf(state_.total[r], rescale, L::sum(sum));
-    state_.rescale[r] = rescale;
-    state_.max[r] = new_max;
+    return L::sum(sum);
+  }
+
+  void end_soft_max(int rows) {
+    state_.soft_max.advance<L>(rows);
   }
 
   void add_values(int begin, int fewest, int most, int rows) {
@@ -431,7 +497,7 @@ class AttentionTask : private AttentionRows {
   void add_last_values(int begin, int fewest) {
     const int common = fewest / F::kGroup * F::kGroup;
     add_values_to(0, rows_, begin, 0, common);
-    for (int r = 0; r < rows_; ++r) state_.rescale[r] = 1.0F;
+    for (int r = 0; r < rows_; ++r) state_.soft_max.rescale[r] = 1.0F;
     for (int r = 0; r < rows_; r += heads_) {
       const int visible = fewest + r / heads_;
       if (visible > common) add_values_to(r, heads_, begin, common, visible);
@@ -450,7 +516,7 @@ class AttentionTask : private AttentionRows {
           .runs = &runs,
           .column = column * 16,
           .value_stride = args_.layout.value_stride,
-          .rescale = state_.rescale + first,
+          .rescale = state_.soft_max.rescale + first,
           .sums = state_.sums + static_cast<std::int64_t>(first) * kOperandStride,
       };
       kAttentionTiles<F>.value[width][count](tile);

@@ -31,9 +31,7 @@ struct Int8AttentionState {
   std::int32_t query_offsets[kMaxTileRows];
   float weight_scales[kMaxTileRows];
   std::int32_t weight_offsets[kMaxTileRows];
-  float max[kMaxTileRows];
-  float total[kMaxTileRows];
-  float rescale[kMaxTileRows];
+  OnlineSoftMax soft_max;
 };
 
 // Scores of MR rows and NV groups of sixteen keys.
@@ -101,7 +99,7 @@ void int8_value_tile(const Int8ValueTile& tile) {
 #pragma GCC unroll 16
   for (int m = 0; m < MR; ++m) {
     const auto scale = L::set1(tile.state->weight_scales[m]);
-    const auto rescale = L::set1(tile.state->rescale[m]);
+    const auto rescale = L::set1(tile.state->soft_max.rescale[m]);
 #pragma GCC unroll 4
     for (int v = 0; v < NV; ++v) {
       float* sum = tile.state->sums + m * kOperandStride + tile.column + v * 16;
@@ -152,7 +150,7 @@ class Int8AttentionTask : private AttentionRows {
   void run() {
     load_queries();
     walk(*this);
-    store_result<F>(state_.sums, state_.total);
+    store_result<F>(state_.sums, state_.soft_max.total);
   }
 
  private:
@@ -169,9 +167,8 @@ class Int8AttentionTask : private AttentionRows {
       for (int d = 0; d < dim; d += 16) {
         L::store(state_.sums + r * kOperandStride + d, L::zero());
       }
-      state_.max[r] = -__builtin_inff();
-      state_.total[r] = 0.0F;
     }
+    state_.soft_max.start();
   }
 
   void score(int begin, int most, int rows) {
@@ -198,34 +195,54 @@ class Int8AttentionTask : private AttentionRows {
     }
   }
 
-  // Turns the scores of keys [behind, visible) of a chunk into quantised weights of its values; the
-  // others become zero.
-  void soft_max(int r, int behind, int visible) {
+  // Turns the scores of a chunk into quantised weights of its values: zeros where the row does not
+  // see the key.
+  void soft_max(int r, SeenKeys seen) {
     float* row = state_.scores + r * kScoreStride;
-    if (args_.shape.soft_cap > 0.0F) cap_scores<L>(row, visible, args_.shape.soft_cap);
-    const float found = chunk_max<L>(row, behind, visible);
-    const float new_max = state_.max[r] < found ? found : state_.max[r];
-    auto sum = L::zero();
-    for (int t = 0; t < kChunk; t += 16) {
-      auto weight = L::zero();
-      if (t < visible) {
-        auto p = exp16<L>(L::sub(L::load(row + t), L::set1(new_max)));
-        p = seen_lanes<L>(p, t, behind, visible);
-        sum = L::add(sum, p);
-        weight = seen_lanes<L>(L::mul(p, L::load(state_.value_scales + t)), t, behind, visible);
-      }
-      L::store(row + t, weight);
-    }
+    if (args_.shape.soft_cap > 0.0F) cap_scores<L>(row, seen.visible, args_.shape.soft_cap);
+    const bool all = seen.all();
+    const float found = all ? chunk_max<L>(row) : chunk_max<L>(row, seen.behind, seen.visible);
+    OnlineSoftMax& state = state_.soft_max;
+    state.new_max[r] = state.max[r] < found ? found : state.max[r];
+    state.added[r] =
+        all ? weigh_all(row, state.new_max[r]) : weigh_seen(row, state.new_max[r], seen);
     const auto* weights = reinterpret_cast<const std::byte*>(row);
     const Int8Group<Float32Format<L>, Q> group{weights, 0, kChunk};
     const IntegerScale scale = group.scale();
     std::uint32_t* out = state_.weights + r * kInt8OperandStride;
     state_.weight_offsets[r] = group.store(out, scale);
     state_.weight_scales[r] = scale.scale;
-    const float rescale = exp_f32(state_.max[r] - new_max);
-    state_.total[r] = __builtin_fmaf(state_.total[r], rescale, L::sum(sum));
-    state_.rescale[r] = rescale;
-    state_.max[r] = new_max;
+  }
+
+  float weigh_all(float* row, float max) const {
+    auto sum = L::zero();
+#pragma GCC unroll 4
+    for (int t = 0; t < kChunk; t += 16) {
+      const auto p = exp16<L>(L::sub(L::load(row + t), L::set1(max)));
+      sum = L::add(sum, p);
+      L::store(row + t, L::mul(p, L::load(state_.value_scales + t)));
+    }
+    return L::sum(sum);
+  }
+
+  float weigh_seen(float* row, float max, SeenKeys seen) const {
+    auto sum = L::zero();
+    for (int t = 0; t < kChunk; t += 16) {
+      auto weight = L::zero();
+      if (t < seen.visible) {
+        auto p = exp16<L>(L::sub(L::load(row + t), L::set1(max)));
+        p = seen_lanes<L>(p, t, seen.behind, seen.visible);
+        sum = L::add(sum, p);
+        weight = seen_lanes<L>(L::mul(p, L::load(state_.value_scales + t)), t, seen.behind,
+                               seen.visible);
+      }
+      L::store(row + t, weight);
+    }
+    return L::sum(sum);
+  }
+
+  void end_soft_max(int rows) {
+    state_.soft_max.advance<L>(rows);
   }
 
   void add_values(int begin, int /*fewest*/, int most, int rows) {
@@ -248,7 +265,9 @@ class Int8AttentionTask : private AttentionRows {
     }
   }
 
-  static typename L::V load_scales(const std::uint16_t* p) { return L::load_bf16_first(p, 16); }
+  static typename L::V load_scales(const std::uint16_t* p) {
+    return L::load_bf16_first(p, 16);
+  }
 
   Int8AttentionState state_;
 };

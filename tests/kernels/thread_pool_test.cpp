@@ -68,6 +68,14 @@ TEST(ThreadPool, SleepingWorkersWakeForTheNextJob) {
   }
 }
 
+// A worker that starts, or looks for work, just when the pool ends must not go to sleep for good.
+TEST(ThreadPool, EndsWhateverItsWorkersAreAboutToDo) {
+  for (int round = 0; round < 4000; ++round) {
+    const auto pool = make_thread_pool(3);
+    if (round % 2 == 0) pool->parallel_for(3, [](int) {});
+  }
+}
+
 TEST(ThreadPool, OneThreadRunsTasksInOrderOnTheCaller) {
   const auto pool = make_thread_pool(1);
   const auto caller = std::this_thread::get_id();
