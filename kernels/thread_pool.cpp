@@ -22,6 +22,9 @@ constexpr auto kPollInterval = std::chrono::microseconds(50);
 constexpr int kWatchRounds = 200;  // about 10 us with the processor's pause
 constexpr int kYieldRounds = 200;  // about 50 us, less where others want the core
 
+// Of the workers of whatever pool; every other thread only ever calls one.
+thread_local int own_index = 0;
+
 void pause_briefly() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -44,7 +47,7 @@ class TicketPool final : public ThreadPool {
  public:
   explicit TicketPool(int num_threads) {
     for (int i = 1; i < num_threads; ++i) {
-      workers_.emplace_back([this] { work(); });
+      workers_.emplace_back([this, i] { work(i); });
     }
   }
 
@@ -56,6 +59,8 @@ class TicketPool final : public ThreadPool {
   }
 
   int num_threads() const override { return static_cast<int>(workers_.size()) + 1; }
+
+  int thread_index() const override { return own_index; }
 
   void set_poll(std::function<void()> poll) override { poll_ = std::move(poll); }
 
@@ -108,7 +113,8 @@ class TicketPool final : public ThreadPool {
     }
   }
 
-  void work() {
+  void work(int index) {
+    own_index = index;
     while (true) {
       // Before the look at stop_: whoever sees no end here waits for a change after this one.
       const std::uint32_t seen = wake_.load();

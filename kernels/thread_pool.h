@@ -18,6 +18,9 @@ class ThreadPool {
   /// that made the pool may call it; tasks must not throw and must not call it.
   virtual void parallel_for(int num_tasks, const std::function<void(int)>& task) = 0;
 
+  /// In a task: which of the num_threads() threads runs it, 0 for the calling one.
+  virtual int thread_index() const = 0;
+
   /// Called on the calling thread between its own tasks, at most about every 50 microseconds: this
   /// is where MPI makes progress while the stage computes. Empty for none.
   virtual void set_poll(std::function<void()> poll) = 0;

@@ -38,8 +38,10 @@ constexpr std::int64_t kProductsPerTask = 500'000;
 // the weights that pass by they stay in the L2 cache (256 KiB).
 constexpr std::int64_t kLogitsPerTask = 65536;
 
-// Panels that tasks of a product get a multiple of: the widest tile.
-constexpr std::int64_t kGroupPanels = 4;
+// Panels of the widest tile, and the rows that it has at most; of more rows, tiles have at most
+// half as many panels (Lanes::tile_rows()).
+constexpr std::int64_t kWidestTile = 4;
+constexpr std::int64_t kRowsOfWidestTile = 5;
 
 // Keys of a chunk of the online soft-max; tiles of attention never cross a multiple of it.
 constexpr std::int32_t kChunk = kAttentionChunk;
@@ -51,6 +53,12 @@ constexpr std::int64_t kMostTilesPerTask = 8;
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
+
+// Groups of panels that a thread has to do, and others may take.
+struct alignas(64) GroupRun {
+  std::atomic<std::int64_t> next = 0;
+  std::int64_t end = 0;
+};
 
 struct AttentionTile {
   std::int32_t sequence;
@@ -68,7 +76,8 @@ class CpuOps final : public Ops {
       : dtype_(compute_dtype),
         pool_(pool),
         kernels_(choose_kernels(isa, compute_dtype)),
-        int8_(choose_int8_kernels(isa, compute_dtype)) {}
+        int8_(choose_int8_kernels(isa, compute_dtype)),
+        runs_(static_cast<std::size_t>(pool.num_threads())) {}
 
   DType compute_dtype() const override { return dtype_; }
   DeviceArena& arena() override { return *arena_; }
@@ -390,33 +399,64 @@ class CpuOps final : public Ops {
     return args;
   }
 
-  // Panels of a task: several for each thread, and enough to be worth it.
-  std::int64_t panels_per_task(const PackedMatrix& matrix, std::int64_t rows) const {
+  // The panels in groups of `most` at most: work(thread, first panel, end) for each. A thread goes
+  // through a run of groups that lie behind each other, so that the panels that it fetches ahead
+  // are its own, and helps with the others' runs when it is through: one that loses its core for a
+  // while holds up a group, not its share of the product.
+  template <class Work>
+  void over_panels(const PackedMatrix& matrix, std::int64_t rows, std::int64_t most,
+                   const Work& work) {
+    const std::int64_t panels = matrix.num_panels();
+    const std::int64_t group = std::min(most, panels_of_group(matrix, rows));
+    const std::int64_t groups = ceil_div(panels, group);
+    const std::int64_t threads = pool_.num_threads();
+    for (std::int64_t t = 0; t < threads; ++t) {
+      GroupRun& own = runs_[static_cast<std::size_t>(t)];
+      own.next.store(groups * t / threads, std::memory_order_relaxed);
+      own.end = groups * (t + 1) / threads;
+    }
+    run(groups, [&](std::int64_t /*one of as many*/) {
+      const std::int64_t thread = pool_.thread_index();
+      const std::int64_t taken = take_group(thread);
+      work(thread, taken * group, std::min(panels, (taken + 1) * group));
+    });
+  }
+
+  // A group of the thread's own run, or else of the next one that has some. As many are taken as
+  // there are.
+  std::int64_t take_group(std::int64_t thread) {
+    const auto threads = static_cast<std::size_t>(pool_.num_threads());
+    for (std::size_t i = static_cast<std::size_t>(thread);; i = (i + 1) % threads) {
+      GroupRun& run = runs_[i];
+      if (run.next.load(std::memory_order_relaxed) >= run.end) continue;
+      const std::int64_t taken = run.next.fetch_add(1, std::memory_order_relaxed);
+      if (taken < run.end) return taken;
+    }
+  }
+
+  // Several groups for each thread, each worth it, and of whole tiles.
+  std::int64_t panels_of_group(const PackedMatrix& matrix, std::int64_t rows) const {
     const std::int64_t products = kPanelColumns * matrix.k() * rows;  // of one panel
     const std::int64_t worth = ceil_div(kProductsPerTask, std::max<std::int64_t>(1, products));
     const std::int64_t fair = matrix.num_panels() / (std::int64_t{8} * pool_.num_threads());
-    return ceil_div(std::max({std::int64_t{1}, worth, fair}), kGroupPanels) * kGroupPanels;
+    const std::int64_t tile = rows <= kRowsOfWidestTile ? kWidestTile : kWidestTile / 2;
+    return std::max(ceil_div(worth, tile), fair / tile) * tile;
   }
 
-  // A thread makes the logits of some panels, takes them in while they are in its cache, and goes
-  // on to the next: ids ascend for each thread, which keeps the best that it has seen.
+  // A thread takes the logits of a group in while they are in its cache.
   void best_of_packed(std::span<BestLogit> out, const PackedMatrix& matrix, const GemmArgs& whole,
                       const LogitChange& change) {
-    const std::int64_t panels = matrix.num_panels();
-    const std::int64_t most = std::max(
-        kGroupPanels, kLogitsPerTask / (kPanelColumns * whole.rows) / kGroupPanels * kGroupPanels);
-    const std::int64_t per_task = std::min(most, panels_per_task(matrix, whole.rows));
+    const std::int64_t most =
+        kLogitsPerTask / (kPanelColumns * whole.rows) / kWidestTile * kWidestTile;
     const BestLogit none{.value = -std::numeric_limits<float>::infinity(), .id = -1};
     std::fill(best_.begin(), best_.end(), none);
-    std::atomic<std::int64_t> next = 0;
-    run(pool_.num_threads(), [&](std::int64_t thread) {
-      for (std::int64_t begin = per_task * next++; begin < panels; begin = per_task * next++) {
-        GemmArgs part = whole;
-        part.panel_begin = begin;
-        part.panel_end = std::min(panels, begin + per_task);
-        take_in_panels(thread, matrix, part, change);
-      }
-    });
+    over_panels(matrix, whole.rows, most,
+                [&](std::int64_t thread, std::int64_t begin, std::int64_t end) {
+                  GemmArgs part = whole;
+                  part.panel_begin = begin;
+                  part.panel_end = end;
+                  take_in_panels(thread, matrix, part, change);
+                });
     for (std::size_t row = 0; row < out.size(); ++row) {
       out[row] = best_[row];
       for (std::size_t at = row + kPackedRows; at < best_.size(); at += kPackedRows) {
@@ -483,18 +523,15 @@ class CpuOps final : public Ops {
     });
   }
 
-  // Small groups of panels, handed out as threads come free: a thread that loses its core to
-  // another process for a while holds up one group, not half of the product.
   void multiply_packed(const PackedMatrix& matrix, const GemmArgs& whole) {
     const ProductKernels& kernels = products(matrix);
-    const std::int64_t panels = matrix.num_panels();
-    const std::int64_t per_task = panels_per_task(matrix, whole.rows);
-    run(ceil_div(panels, per_task), [&](std::int64_t task) {
-      GemmArgs part = whole;
-      part.panel_begin = task * per_task;
-      part.panel_end = std::min(panels, (task + 1) * per_task);
-      kernels.gemm(part);
-    });
+    over_panels(matrix, whole.rows, matrix.num_panels(),
+                [&](std::int64_t /*thread*/, std::int64_t begin, std::int64_t end) {
+                  GemmArgs part = whole;
+                  part.panel_begin = begin;
+                  part.panel_end = end;
+                  kernels.gemm(part);
+                });
   }
 
   // Query heads of one KV head that do not fit a tile are worked on in this many near-equal
@@ -554,6 +591,7 @@ class CpuOps final : public Ops {
   std::vector<std::int32_t> row_offsets_;
   std::vector<float> row_half_sums_;
   std::vector<AttentionTile> tiles_;  // of the attention in progress
+  std::vector<GroupRun> runs_;        // by thread: of the product in progress
   Buffer logits_;                     // by thread, of the task in progress
   std::vector<BestLogit> best_;       // by thread: of all its tasks, by row
 };

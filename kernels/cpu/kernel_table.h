@@ -174,7 +174,7 @@ struct KernelTable {
   /// fetched.
   void (*attention)(const AttentionArgs&, const AttentionArgs* next) = nullptr;
   RowStatistics (*row_statistics)(const float* row, std::int64_t cols) = nullptr;
-  /// best takes in the logits [cols] of the ids from first_id on, which lie behind all it has seen.
+  /// best takes in the logits [cols] of the ids from first_id on, none of which it has seen.
   void (*take_in_logits)(BestLogit& best, const float* logits, std::int64_t cols,
                          std::int64_t first_id) = nullptr;
 };

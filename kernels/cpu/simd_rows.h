@@ -138,7 +138,7 @@ void take_in_logits(BestLogit& best, const float* logits, std::int64_t cols,
   const float row_max = L::max_lane(max);
   if (!(L::sum(zeros) == 0.0F) || best.value != best.value) {
     best = {.value = __builtin_nanf(""), .id = -1};
-  } else if (row_max > best.value) {
+  } else if (row_max > best.value || (row_max == best.value && first_id < best.id)) {
     std::int64_t i = 0;
     while (logits[i] != row_max) ++i;
     best = {.value = logits[i], .id = static_cast<std::int32_t>(first_id + i)};

@@ -24,6 +24,21 @@ TEST(ThreadPool, EveryTaskRunsOnceWhateverTheNumbers) {
   }
 }
 
+TEST(ThreadPool, TasksKnowWhichThreadRunsThem) {
+  const auto pool = make_thread_pool(3);
+  std::array<std::atomic<int>, 3> running{};
+  const auto caller = std::this_thread::get_id();
+  for (int round = 0; round < 200; ++round) {
+    pool->parallel_for(20, [&](int) {
+      const int thread = pool->thread_index();
+      ASSERT_TRUE(thread >= 0 && thread < 3);
+      EXPECT_EQ(thread == 0, std::this_thread::get_id() == caller);
+      EXPECT_EQ(running[static_cast<std::size_t>(thread)]++, 0);
+      running[static_cast<std::size_t>(thread)]--;
+    });
+  }
+}
+
 TEST(ThreadPool, WhatTasksWroteIsVisibleAfterwards) {
   const auto pool = make_thread_pool(3);
   std::vector<int> values(64);

@@ -410,6 +410,7 @@ TEST(Sampler, BestLogitsMustFitTheirRows) {
 class TestPool : public ThreadPool {
  public:
   int num_threads() const override { return 4; }
+  int thread_index() const override { throw std::logic_error("sampling needs no index"); }
   void parallel_for(int num_tasks, const std::function<void(int)>& task) override {
     std::vector<std::jthread> threads;
     threads.reserve(static_cast<std::size_t>(num_tasks));
