@@ -399,15 +399,15 @@ class CpuOps final : public Ops {
     return args;
   }
 
-  // The panels in groups of `most` at most: work(thread, first panel, end) for each. A thread goes
+  // The product in groups of `most` panels at most: work(thread, part) for each. A thread goes
   // through a run of groups that lie behind each other, so that the panels that it fetches ahead
   // are its own, and helps with the others' runs when it is through: one that loses its core for a
   // while holds up a group, not its share of the product.
   template <class Work>
-  void over_panels(const PackedMatrix& matrix, std::int64_t rows, std::int64_t most,
+  void over_panels(const PackedMatrix& matrix, const GemmArgs& whole, std::int64_t most,
                    const Work& work) {
     const std::int64_t panels = matrix.num_panels();
-    const std::int64_t group = std::min(most, panels_of_group(matrix, rows));
+    const std::int64_t group = std::min(most, panels_of_group(matrix, whole.rows));
     const std::int64_t groups = ceil_div(panels, group);
     const std::int64_t threads = pool_.num_threads();
     for (std::int64_t t = 0; t < threads; ++t) {
@@ -417,8 +417,10 @@ class CpuOps final : public Ops {
     }
     run(groups, [&](std::int64_t /*one of as many*/) {
       const std::int64_t thread = pool_.thread_index();
-      const std::int64_t taken = take_group(thread);
-      work(thread, taken * group, std::min(panels, (taken + 1) * group));
+      GemmArgs part = whole;
+      part.panel_begin = take_group(thread) * group;
+      part.panel_end = std::min(panels, part.panel_begin + group);
+      work(thread, part);
     });
   }
 
@@ -450,13 +452,9 @@ class CpuOps final : public Ops {
         kLogitsPerTask / (kPanelColumns * whole.rows) / kWidestTile * kWidestTile;
     const BestLogit none{.value = -std::numeric_limits<float>::infinity(), .id = -1};
     std::fill(best_.begin(), best_.end(), none);
-    over_panels(matrix, whole.rows, most,
-                [&](std::int64_t thread, std::int64_t begin, std::int64_t end) {
-                  GemmArgs part = whole;
-                  part.panel_begin = begin;
-                  part.panel_end = end;
-                  take_in_panels(thread, matrix, part, change);
-                });
+    over_panels(matrix, whole, most, [&](std::int64_t thread, const GemmArgs& part) {
+      take_in_panels(thread, matrix, part, change);
+    });
     for (std::size_t row = 0; row < out.size(); ++row) {
       out[row] = best_[row];
       for (std::size_t at = row + kPackedRows; at < best_.size(); at += kPackedRows) {
@@ -525,13 +523,8 @@ class CpuOps final : public Ops {
 
   void multiply_packed(const PackedMatrix& matrix, const GemmArgs& whole) {
     const ProductKernels& kernels = products(matrix);
-    over_panels(matrix, whole.rows, matrix.num_panels(),
-                [&](std::int64_t /*thread*/, std::int64_t begin, std::int64_t end) {
-                  GemmArgs part = whole;
-                  part.panel_begin = begin;
-                  part.panel_end = end;
-                  kernels.gemm(part);
-                });
+    over_panels(matrix, whole, matrix.num_panels(),
+                [&](std::int64_t /*thread*/, const GemmArgs& part) { kernels.gemm(part); });
   }
 
   // Query heads of one KV head that do not fit a tile are worked on in this many near-equal

@@ -33,6 +33,9 @@ struct OnlineSoftMax {
     }
   }
 
+  // The largest score of row r in the chunk at hand.
+  void take_max(int r, float found) { new_max[r] = max[r] < found ? found : max[r]; }
+
   // Takes in the chunk for the first `rows` rows, all of them together.
   template <class L>
   void advance(int rows) {
@@ -289,21 +292,18 @@ struct SeenKeys {
   bool all() const { return behind == 0 && visible == kChunk; }
 };
 
-// The largest of a chunk's scores.
+// The largest of a chunk's scores of keys that are seen.
 template <class L>
-[[gnu::always_inline]] inline float chunk_max(const float* row) {
-  const auto first = L::max(L::load(row), L::load(row + 16));
-  return L::max_lane(L::max(first, L::max(L::load(row + 32), L::load(row + 48))));
-}
-
-// The same of the keys that are seen.
-template <class L>
-float chunk_max(const float* row, int behind, int visible) {
+float chunk_max(const float* row, SeenKeys seen) {
+  if (seen.all()) {
+    const auto first = L::max(L::load(row), L::load(row + 16));
+    return L::max_lane(L::max(first, L::max(L::load(row + 32), L::load(row + 48))));
+  }
   const auto lowest = L::set1(-__builtin_inff());
   auto max = lowest;
-  for (int t = 0; t < visible; t += 16) {
-    auto s = L::select_first(lanes_at(t, visible), L::load(row + t), lowest);
-    if (t < behind) s = L::select_first(lanes_at(t, behind), lowest, s);
+  for (int t = 0; t < seen.visible; t += 16) {
+    auto s = L::select_first(lanes_at(t, seen.visible), L::load(row + t), lowest);
+    if (t < seen.behind) s = L::select_first(lanes_at(t, seen.behind), lowest, s);
     max = L::max(max, s);
   }
   return L::max_lane(max);
@@ -446,11 +446,8 @@ class AttentionTask : private AttentionRows {
   void soft_max(int r, SeenKeys seen) {
     float* row = scores(r);
     if (args_.shape.soft_cap > 0.0F) cap_scores<L>(row, seen.visible, args_.shape.soft_cap);
-    const bool all = seen.all();
-    const float found = all ? chunk_max<L>(row) : chunk_max<L>(row, seen.behind, seen.visible);
-    OnlineSoftMax& state = state_.soft_max;
-    state.new_max[r] = state.max[r] < found ? found : state.max[r];
-    state.added[r] = all ? weigh_all(r) : weigh_seen(r, seen);
+    state_.soft_max.take_max(r, chunk_max<L>(row, seen));
+    state_.soft_max.added[r] = seen.all() ? weigh_all(r) : weigh_seen(r, seen);
   }
 
   float weigh_all(int r) {

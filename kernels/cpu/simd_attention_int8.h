@@ -200,12 +200,10 @@ class Int8AttentionTask : private AttentionRows {
   void soft_max(int r, SeenKeys seen) {
     float* row = state_.scores + r * kScoreStride;
     if (args_.shape.soft_cap > 0.0F) cap_scores<L>(row, seen.visible, args_.shape.soft_cap);
-    const bool all = seen.all();
-    const float found = all ? chunk_max<L>(row) : chunk_max<L>(row, seen.behind, seen.visible);
     OnlineSoftMax& state = state_.soft_max;
-    state.new_max[r] = state.max[r] < found ? found : state.max[r];
-    state.added[r] =
-        all ? weigh_all(row, state.new_max[r]) : weigh_seen(row, state.new_max[r], seen);
+    state.take_max(r, chunk_max<L>(row, seen));
+    const float max = state.new_max[r];
+    state.added[r] = seen.all() ? weigh_all(row, max) : weigh_seen(row, max, seen);
     const auto* weights = reinterpret_cast<const std::byte*>(row);
     const Int8Group<Float32Format<L>, Q> group{weights, 0, kChunk};
     const IntegerScale scale = group.scale();

@@ -178,6 +178,7 @@ struct Sampler::State {
   void remember(const StepEntry& entry, const TokenId* tokens);
   void check_id(TokenId id, const char* what) const;
   void list_jobs(const StepPlan& plan);
+  void forget_jobs();
   void run_jobs(std::span<const RowJob> some);
   [[noreturn]] void refuse_logits(const RowJob& job) const;
   std::span<RowJob> jobs_of(IndexRange rows);
@@ -265,16 +266,20 @@ void Sampler::State::remember(const StepEntry& entry, const TokenId* tokens) {
   }
 }
 
-void Sampler::State::list_jobs(const StepPlan& plan) {
-  result = StepResult{};
-  result.id = plan.id;
-  result.entries.reserve(plan.entries.size());  // jobs point into it
+void Sampler::State::forget_jobs() {
   rows.clear();
   jobs.clear();
   num_drawn = 0;
   greedy_rows.clear();
   greedy_jobs.clear();
   has_best = false;
+}
+
+void Sampler::State::list_jobs(const StepPlan& plan) {
+  result = StepResult{};
+  result.id = plan.id;
+  result.entries.reserve(plan.entries.size());  // jobs point into it
+  forget_jobs();
   for_each_entry_with_logits(
       plan, [&](const StepEntry& entry, TokenId following, std::int32_t row) {
         StepResult::Entry& out = result.entries.emplace_back();
@@ -397,12 +402,7 @@ StepResult Sampler::take_result() {
     throw std::logic_error("sampler: step " + std::to_string(s.result.id) +
                            " has greedy rows, and was not given their best logits");
   }
-  s.jobs.clear();
-  s.rows.clear();
-  s.num_drawn = 0;
-  s.greedy_jobs.clear();
-  s.greedy_rows.clear();
-  s.has_best = false;
+  s.forget_jobs();
   return std::move(s.result);
 }
 

@@ -41,7 +41,6 @@ layout() {
   same "$work/one.jsonl" "$work/$what.jsonl" "$what"
 }
 
-
 # read_kb NAME: what the ranks read of the weights, by their own count, in kB.
 read_kb() { sed -n 's/^loaded: .* from \([0-9]*\)\.\([0-9]*\) MB read.*/\1\2/p' "$work/$1.jsonl.log" | sed 's/^0*//'; }
 

@@ -35,15 +35,19 @@ struct Fixture {
   }
 
   // Prefill: admits with params and samples after the prompt.
-  ScoredToken admit(const SamplingParams& params, const std::vector<TokenId>& prompt,
-                    std::vector<float> logits) {
+  static StepPlan admitting(const SamplingParams& params, const std::vector<TokenId>& prompt) {
     StepPlan plan = plan_of(prompt, 0);
     Admission admission;
     admission.slot = 2;
     admission.num_prompt_tokens = static_cast<std::int32_t>(prompt.size());
     admission.params = params;
     plan.admitted = {admission};
-    return sample(plan, std::move(logits));
+    return plan;
+  }
+
+  ScoredToken admit(const SamplingParams& params, const std::vector<TokenId>& prompt,
+                    std::vector<float> logits) {
+    return sample(admitting(params, prompt), std::move(logits));
   }
 
   ScoredToken decode(TokenId token, int position, std::vector<float> logits) {
@@ -368,13 +372,7 @@ TEST(Sampler, GreedyRowsAreThoseThatNeedTheModelsBestLogitAlone) {
     Fixture fixture;
     SamplingParams params = greedy();
     each.set(params);
-    StepPlan plan = Fixture::plan_of({4}, 0);
-    Admission admission;
-    admission.slot = 2;
-    admission.num_prompt_tokens = 1;
-    admission.params = params;
-    plan.admitted = {admission};
-    fixture.sampler.begin(plan);
+    fixture.sampler.begin(Fixture::admitting(params, {4}));
     EXPECT_EQ(rows_of(fixture.sampler.greedy_rows()), each.greedy ? Rows{0} : Rows{});
     EXPECT_EQ(rows_of(fixture.sampler.rows_with_logits()), each.greedy ? Rows{} : Rows{0});
     fixture.step_result(kDescending);
@@ -388,12 +386,7 @@ TEST(Sampler, GreedyRowsAreThoseThatNeedTheModelsBestLogitAlone) {
 
 TEST(Sampler, BestLogitsMustFitTheirRows) {
   Fixture fixture;
-  StepPlan plan = Fixture::plan_of({4}, 0);
-  Admission admission;
-  admission.slot = 2;
-  admission.num_prompt_tokens = 1;
-  admission.params = greedy();
-  plan.admitted = {admission};
+  const StepPlan plan = Fixture::admitting(greedy(), {4});
   const auto take = [&](std::vector<BestLogit> best) { fixture.sampler.take_best(best); };
   fixture.sampler.begin(plan);
   EXPECT_THROW(take({}), std::invalid_argument);
