@@ -60,8 +60,8 @@ void MirroredMemory::to_device(std::size_t bytes) const {
   if (host_ != device_) arena_->upload(device_, {host_, bytes});
 }
 
-void MirroredMemory::to_host(std::size_t bytes) const {
-  if (host_ != device_) arena_->download({host_, bytes}, device_);
+void MirroredMemory::to_host(std::size_t bytes, std::size_t begin) const {
+  if (host_ != device_) arena_->download({host_ + begin, bytes}, device_ + begin);
 }
 
 }  // namespace headrace

@@ -71,9 +71,10 @@ class MirroredMemory {
   std::byte* host() const { return host_; }
   std::byte* device() const { return device_; }
 
-  /// Brings the first `bytes` bytes over, as upload() and download() do.
+  /// Brings the first `bytes` bytes over, as upload() and download() do; to the host also those
+  /// from `begin` on.
   void to_device(std::size_t bytes) const;
-  void to_host(std::size_t bytes) const;
+  void to_host(std::size_t bytes, std::size_t begin = 0) const;
 
  private:
   DeviceArena* arena_ = nullptr;

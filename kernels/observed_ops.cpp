@@ -63,6 +63,10 @@ class ObservedOps final : public WrappedOps {
     observer_(w, x);
     ops_.best_logits(out, x, w, change, room);
   }
+  std::span<const RowLeaders> leading_logits(ConstTensorView logits,
+                                             std::span<const float> temperatures) override {
+    return ops_.leading_logits(logits, temperatures);
+  }
 
  private:
   Ops& ops_;

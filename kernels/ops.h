@@ -17,6 +17,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -178,6 +179,23 @@ inline BestLogit better(const BestLogit& a, const BestLogit& b) {
   return b;
 }
 
+struct LeadingLogit {
+  std::int32_t id = 0;
+  float logit = 0.0F;
+};
+
+/// What most draws need of a row of logits at a temperature (runtime/sampling/token_choice.h).
+struct RowLeaders {
+  float max = 0.0F;
+  // Of exp_nonpositive((logit - max) * (1 / temperature)) of all ids, slices and chains as in
+  // row_statistics().
+  float total = 0.0F;
+  // Leading are all ids whose logit is at least this, in any order; nothing is known of the others
+  // but that theirs are less.
+  float floor = std::numeric_limits<float>::infinity();
+  std::span<const LeadingLogit> leading = {};
+};
+
 class Ops {
  public:
   virtual ~Ops() = default;
@@ -282,6 +300,13 @@ class Ops {
   /// whole write the logits there, others leave it as it is.
   virtual void best_logits(std::span<BestLogit> out, ConstTensorView x, const Matrix& w,
                            const LogitChange& change, TensorView room) = 0;
+
+  /// The leaders of rows of logits float32 [rows, vocab], each at its own temperature, from 1e-5 to
+  /// 1e30: one entry a row, until the next call. A row with temperature 0, or too many ids close to
+  /// its maximum, has none leading. Backends whose logits the host reaches give no entries at all:
+  /// there rows are read as they are.
+  virtual std::span<const RowLeaders> leading_logits(ConstTensorView logits,
+                                                     std::span<const float> temperatures) = 0;
 
   /// Bytes of one block of one layer: keys and values of block_tokens positions.
   virtual std::size_t kv_block_bytes(const AttentionShape& shape, int block_tokens) const = 0;

@@ -97,6 +97,11 @@ class TracedOps final : public WrappedOps {
     add_bound(x.rows, w);
     ops_->best_logits(out, x, w, change, room);
   }
+  std::span<const RowLeaders> leading_logits(ConstTensorView logits,
+                                             std::span<const float> temperatures) override {
+    const ScopedPhase phase(&recorder_, Phase::kStatistics);
+    return ops_->leading_logits(logits, temperatures);
+  }
 
  private:
   Phase product_phase() const {

@@ -468,6 +468,10 @@ class Bench {
     std::vector<RowStatistics> statistics(static_cast<std::size_t>(rows));
     over_rows("statistics", {rows, model_.vocab_size}, {},
               [&](TensorView x, TensorView /*out*/) { ops_->row_statistics(statistics, x); });
+    if (ops_->arena().is_host()) return;  // rows are drawn from as they are
+    const std::vector<float> temperatures(statistics.size(), 1.0F);
+    over_rows("leading logits", {rows, model_.vocab_size}, {},
+              [&](TensorView x, TensorView /*out*/) { ops_->leading_logits(x, temperatures); });
   }
 
   static constexpr int kBlockTokens = 32;

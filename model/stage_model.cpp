@@ -460,19 +460,33 @@ std::span<const BestLogit> StageModel::best_logits(ConstTensorView hidden,
   return best;
 }
 
-StageModel::Logits StageModel::logits(ConstTensorView hidden, std::span<const std::int32_t> rows) {
+StageModel::Logits StageModel::logits(ConstTensorView hidden, std::span<const std::int32_t> rows,
+                                      std::span<const float> temperatures) {
   const ConstTensorView normed = normed_for_head(hidden, rows);
   const IndexRange own = own_rows(static_cast<int>(rows.size()), part_.tensor_rank);
+  const auto num_own = static_cast<std::size_t>(own.size());
   const TensorView values{logits_.device(), own.size(), config_.vocab_size, DType::kFloat32};
   multiply_by_head(values, normed, own);
   if (config_.logit_scale != 1.0F) ops_.scale(values, config_.logit_scale);
   if (config_.logit_soft_cap > 0.0F) ops_.soft_cap(values, config_.logit_soft_cap);
-  const std::span<RowStatistics> statistics(statistics_.data(),
-                                            static_cast<std::size_t>(own.size()));
-  ops_.row_statistics(statistics, values);
-  logits_.to_host(values.bytes());
-  return {.values = {logits_.host(), values.rows, values.cols, values.dtype},
-          .statistics = statistics};
+  Logits logits{.values = {logits_.host(), values.rows, values.cols, values.dtype},
+                .statistics = std::span(statistics_).first(num_own),
+                .leaders = {}};
+  ops_.row_statistics(std::span(statistics_).first(num_own), values);
+  if (!temperatures.empty()) {
+    const auto wanted = temperatures.subspan(static_cast<std::size_t>(own.begin), num_own);
+    if (std::any_of(wanted.begin(), wanted.end(), [](float t) { return t > 0.0F; })) {
+      logits.leaders = ops_.leading_logits(values, wanted);
+    }
+  }
+  if (logits.leaders.empty()) bring_logits({0, own.size()});
+  return logits;
+}
+
+void StageModel::bring_logits(IndexRange rows) {
+  const std::size_t row_bytes = tensor_bytes(1, config_.vocab_size, DType::kFloat32);
+  logits_.to_host(static_cast<std::size_t>(rows.size()) * row_bytes,
+                  static_cast<std::size_t>(rows.begin) * row_bytes);
 }
 
 }  // namespace headrace

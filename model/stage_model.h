@@ -43,12 +43,20 @@ class StageModel {
 
   /// Final norm and logits of some rows of hidden, with their statistics; all ranks of the stage
   /// together. Each gets those of the rows that are its own (own_rows()), of the whole vocabulary.
-  /// Valid until the next call. rows.size() <= max_logit_rows. Only where the part has the head.
+  /// temperatures: none, or one for each of `rows` at which its leaders are wanted, 0 where they
+  /// are not. Where the backend has leaders (Ops::leading_logits()), values are still to be
+  /// brought. Valid until the next call. rows.size() <= max_logit_rows. Only where the part has the
+  /// head.
   struct Logits {
     TensorView values;                          // float32 [own rows, vocab], for the host
     std::span<const RowStatistics> statistics;  // [own rows]
+    std::span<const RowLeaders> leaders;        // [own rows], or empty: all values are there
   };
-  Logits logits(ConstTensorView hidden, std::span<const std::int32_t> rows);
+  Logits logits(ConstTensorView hidden, std::span<const std::int32_t> rows,
+                std::span<const float> temperatures = {});
+
+  /// Brings the values of some of these own rows, numbered as in Logits, to the host.
+  void bring_logits(IndexRange rows);
 
   /// Of the same kind of rows only the best logit of each, which is all that greedy sampling needs:
   /// of this rank's ids, the id counted in the whole vocabulary; -1 where it has none. For the

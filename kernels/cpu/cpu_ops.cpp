@@ -324,6 +324,11 @@ class CpuOps final : public Ops {
     }
   }
 
+  std::span<const RowLeaders> leading_logits(ConstTensorView /*logits*/,
+                                             std::span<const float> /*temperatures*/) override {
+    return {};
+  }
+
   std::size_t kv_block_bytes(const AttentionShape& shape, int block_tokens) const override {
     return kv_layout_bytes(shape, block_tokens, dtype_);
   }

@@ -17,6 +17,7 @@
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/handles.h"
+#include "kernels/cuda/leaders.h"
 #include "kernels/cuda/norm.h"
 #include "kernels/cuda/rope.h"
 #include "kernels/cuda/statistics.h"
@@ -30,6 +31,7 @@ namespace {
 
 constexpr std::int64_t kLeastTables = std::int64_t{1} << 18;  // 4 million tokens in blocks of 16
 constexpr int kSmallestBlock = 16;
+constexpr std::size_t kLeaderRows = 64;  // that leaders are taken of at a time
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
@@ -54,11 +56,13 @@ struct StepBytes {
         ids(static_cast<std::size_t>(max_rows) * sizeof(std::int32_t)),
         partials(static_cast<std::size_t>(limits.partials * partial_floats(shape)) * sizeof(float)),
         statistics(static_cast<std::size_t>(max_rows) * sizeof(RowStatistics)),
-        best(static_cast<std::size_t>(max_rows) * sizeof(BestLogit)) {}
+        best(static_cast<std::size_t>(max_rows) * sizeof(BestLogit)),
+        leaders(std::min(kLeaderRows, static_cast<std::size_t>(max_rows)) * sizeof(LeadersRecord)) {
+  }
 
   std::size_t taken() const {
     return UploadRing::taken_bytes(image) + UploadRing::taken_bytes(ids) + arena_bytes(partials) +
-           arena_bytes(statistics) + arena_bytes(best);
+           arena_bytes(statistics) + arena_bytes(best) + arena_bytes(leaders);
   }
 
   std::size_t image;
@@ -66,6 +70,7 @@ struct StepBytes {
   std::size_t partials;
   std::size_t statistics;
   std::size_t best;
+  std::size_t leaders;
 };
 
 struct StepBuffers {
@@ -75,7 +80,9 @@ struct StepBuffers {
         partials(reinterpret_cast<float*>(arena.take(bytes.partials))),
         statistics(reinterpret_cast<RowStatistics*>(arena.take(bytes.statistics))),
         best(reinterpret_cast<BestLogit*>(arena.take(bytes.best))),
-        max_statistics(bytes.statistics / sizeof(RowStatistics)) {}
+        max_statistics(bytes.statistics / sizeof(RowStatistics)),
+        leaders(reinterpret_cast<LeadersRecord*>(arena.take(bytes.leaders))),
+        max_leaders(bytes.leaders / sizeof(LeadersRecord)) {}
 
   StepImageBuilder builder;
   UploadRing images;
@@ -84,6 +91,8 @@ struct StepBuffers {
   RowStatistics* statistics;
   BestLogit* best;
   std::size_t max_statistics;  // and best logits
+  LeadersRecord* leaders;
+  std::size_t max_leaders;
 };
 
 void require_offered(const AttentionShape& shape) {
@@ -148,6 +157,7 @@ class CudaOps final : public Ops {
     const StepLimits limits = limits_of(max_context, shape);
     step_.emplace(stream_.get(), arena_, StepBytes(limits, shape, max_rows));
     step_->builder.reserve(limits, shape, max_rows);
+    records_.resize(step_->max_leaders);
   }
 
   std::size_t reserve_bytes(int max_rows, int max_context,
@@ -345,6 +355,19 @@ class CudaOps final : public Ops {
     arena_.download(std::as_writable_bytes(out), reinterpret_cast<const std::byte*>(buffers.best));
   }
 
+  std::span<const RowLeaders> leading_logits(ConstTensorView logits,
+                                             std::span<const float> temperatures) override {
+    require_view(logits, {"leading_logits: logits", std::ssize(temperatures), logits.cols});
+    leaders_.assign(temperatures.size(), {});
+    records_.resize(std::max(records_.size(), temperatures.size()));
+    const std::size_t most = step().max_leaders;
+    for (std::size_t row = 0; row < temperatures.size(); row += most) {
+      take_leaders(logits, temperatures.subspan(row, std::min(most, temperatures.size() - row)),
+                   row);
+    }
+    return leaders_;
+  }
+
   std::size_t kv_block_bytes(const AttentionShape& shape, int block_tokens) const override {
     require_offered(shape);
     return paged_block_bytes(shape, block_tokens, dtype_);
@@ -356,6 +379,31 @@ class CudaOps final : public Ops {
     const float* base = nullptr;
     const float* bias = nullptr;
   };
+
+  // Of the rows from `first` on, as many as there are temperatures.
+  void take_leaders(const ConstTensorView& logits, std::span<const float> temperatures,
+                    std::size_t first) {
+    StepBuffers& buffers = step();
+    const std::byte* sent = buffers.ids.send(std::as_bytes(temperatures));
+    launch_leaders({.logits = logits.f32() + static_cast<std::int64_t>(first) * logits.cols,
+                    .temperatures = reinterpret_cast<const float*>(sent),
+                    .out = buffers.leaders,
+                    .rows = std::ssize(temperatures),
+                    .vocab = logits.cols},
+                   stream_.get());
+    const auto records = std::span(records_).subspan(first, temperatures.size());
+    arena_.download(std::as_writable_bytes(records),
+                    reinterpret_cast<const std::byte*>(buffers.leaders));
+    for (std::size_t i = 0; i < records.size(); ++i) {
+      const LeadersRecord& record = records[i];
+      if (record.count == 0) continue;
+      leaders_[first + i] = {
+          .max = record.max,
+          .total = record.total,
+          .floor = record.floor,
+          .leading = std::span(record.leading).first(static_cast<std::size_t>(record.count))};
+    }
+  }
 
   StepLimits limits_of(int max_context, const AttentionShape& shape) const {
     const std::int64_t partial_bytes =
@@ -539,6 +587,8 @@ class CudaOps final : public Ops {
   DeviceMemory sums_;  // of a product under way
   std::vector<float*> places_;
   std::optional<StepBuffers> step_;
+  std::vector<RowLeaders> leaders_;  // as last asked for; they point into records_
+  std::vector<LeadersRecord> records_;
 };
 
 }  // namespace

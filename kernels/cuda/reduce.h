@@ -43,4 +43,21 @@ HR_DEVICE float block_max(float value, float* scratch) {
   return max;
 }
 
+/// Sum of the values of the block's threads before this one, which is exact where they are integers
+/// below 2^24. scratch as in block_sum().
+HR_DEVICE float block_sum_before(float value, float* scratch) {
+  float up_to_own = value;
+  for (int lanes = 1; lanes < kWarpThreads; lanes *= 2) {
+    const bool has_other = lane_index() >= lanes;
+    const float other = shuffle(up_to_own, has_other ? lane_index() - lanes : lane_index());
+    if (has_other) up_to_own += other;
+  }
+  if (lane_index() == kWarpThreads - 1) scratch[warp_index()] = up_to_own;
+  sync_block();
+  float before = up_to_own - value;
+  for (int warp = 0; warp < warp_index(); ++warp) before += scratch[warp];
+  sync_block();
+  return before;
+}
+
 }  // namespace headrace

@@ -318,6 +318,11 @@ class ReferenceOps final : public Ops {
     }
   }
 
+  std::span<const RowLeaders> leading_logits(ConstTensorView /*logits*/,
+                                             std::span<const float> /*temperatures*/) override {
+    return {};
+  }
+
   std::size_t kv_block_bytes(const AttentionShape& shape, int block_tokens) const override {
     return ReferenceCache::block_bytes(shape, block_tokens, dtype_);
   }

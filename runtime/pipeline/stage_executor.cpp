@@ -96,13 +96,25 @@ StepResult StageExecutor::sample(const StepPlan& plan, ConstTensorView hidden) {
   const auto most = static_cast<std::size_t>(limits_.max_logit_rows);
   for (std::size_t at = 0; at < rows.size(); at += most) {
     const auto turn = rows.subspan(at, std::min(most, rows.size() - at));
-    const StageModel::Logits logits = model_.logits(hidden, turn);
+    const StageModel::Logits logits =
+        model_.logits(hidden, turn, sampler_->leader_temperatures().subspan(at, turn.size()));
     const IndexRange own =
         model_.own_rows(static_cast<int>(turn.size()), model_.part().tensor_rank);
-    sampler_->draw(static_cast<int>(at) + own.begin, logits.values, logits.statistics);
+    draw(static_cast<int>(at) + own.begin, logits);
   }
   if (exchange_ != nullptr && !rows.empty()) collect_drawn();
   return model_.part().tensor_rank == 0 ? sampler_->take_result() : StepResult{};
+}
+
+// Only the rows whose leaders do not tell the token come to the host.
+void StageExecutor::draw(int first, const StageModel::Logits& logits) {
+  if (!logits.leaders.empty()) {
+    for (const IndexRange& rows :
+         sampler_->draw_from_leaders(first, logits.leaders, logits.statistics)) {
+      model_.bring_logits(rows);
+    }
+  }
+  sampler_->draw(first, logits.values, logits.statistics);
 }
 
 // Every rank of the stage has the best of its own ids; the first one needs the best of all.

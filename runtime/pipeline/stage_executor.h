@@ -39,6 +39,7 @@ class StageExecutor {
 
  private:
   void apply(const StepPlan& plan);
+  void draw(int first, const StageModel::Logits& logits);
   void sample_greedy(ConstTensorView hidden);
   void collect_best();
   void collect_drawn();

@@ -1,55 +1,17 @@
-// e^x for weights of a soft-max, in plain float32 operations: the same bits on every machine, which
-// a C library does not promise, and several at a time.
+// e^x for weights of a soft-max, several at a time (kernels/exponential.h has one).
 #pragma once
 
-#include <bit>
 #include <cstdint>
 
-namespace headrace {
+#include "kernels/exponential.h"
 
-/// Below this the weight is 0: e^-87 is a normal number still.
-inline constexpr float kMinExponent = -87.0F;
+namespace headrace {
 
 /// Four floats in a vector register, and their bits: what x86-64 and AArch64 have at least.
 using FloatLanes = float __attribute__((vector_size(16)));
 using BitLanes = std::uint32_t __attribute__((vector_size(16)));
 
-namespace detail {
-
-// x = n ln 2 + r with |r| <= ln 2 / 2; e^r by a polynomial, 2^n by its bits (Cody and Waite, 1980).
-// Float is float or FloatLanes, Bits its bits: one text, so that both give the same.
-template <typename Float, typename Bits>
-Float exp_nonpositive(const Float& x) {
-  constexpr float kLog2E = 1.44269504088896341F;
-  constexpr float kLn2High = 0.693359375F;    // 355 / 512: n times it is exact
-  constexpr float kLn2Low = -2.12194440e-4F;  // ln 2 - kLn2High
-  constexpr float kRound = 12582912.0F;       // 1.5 * 2^23: adding it rounds to an integer
-  const Float lowest = Float{} + kMinExponent;
-  const Float clamped = x < lowest ? lowest : x;
-  const Float shifted = clamped * kLog2E + kRound;
-  const Float n = shifted - kRound;
-  const Float r = (clamped - n * kLn2High) - n * kLn2Low;
-  // Minimax coefficients of (e^r - 1 - r) / r^2 on [-ln 2 / 2, ln 2 / 2] (Cephes, expf).
-  Float p = Float{} + 1.9875691500e-4F;
-  p = p * r + 1.3981999507e-3F;
-  p = p * r + 8.3334519073e-3F;
-  p = p * r + 4.1665795894e-2F;
-  p = p * r + 1.6666665459e-1F;
-  p = p * r + 5.0000001201e-1F;
-  const Float e_r = (p * (r * r) + r) + 1.0F;
-  // The low bits of `shifted` are n in two's complement.
-  const Bits scaled = std::bit_cast<Bits>(e_r) + (std::bit_cast<Bits>(shifted) << 23);
-  return x < lowest ? Float{} : std::bit_cast<Float>(scaled);
-}
-
-}  // namespace detail
-
-/// e^x for x <= 0, within 2 ulp; 0 for x < kMinExponent, exactly 1 for 0.
-inline float exp_nonpositive(float x) {
-  return detail::exp_nonpositive<float, std::uint32_t>(x);
-}
-
-/// The same for each lane, with the same bits.
+/// The same for each lane as for one float, with the same bits.
 inline FloatLanes exp_nonpositive(const FloatLanes& x) {
   return detail::exp_nonpositive<FloatLanes, BitLanes>(x);
 }

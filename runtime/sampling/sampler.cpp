@@ -1,7 +1,9 @@
 #include "runtime/sampling/sampler.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -24,11 +26,15 @@ struct SlotState {
     return params.presence_penalty != 0.0F || params.frequency_penalty != 0.0F ||
            params.repetition_penalty != 1.0F;
   }
+  // The next token is drawn from the model's own logits.
+  bool takes_own_logits(int num_generated) const {
+    const bool banned = num_generated < params.min_tokens && !params.banned_before_min.empty();
+    return !banned && !has_penalties() && params.logit_bias.empty();
+  }
   // The next token is that of the model's best logit.
   bool takes_best(int num_generated) const {
-    const bool banned = num_generated < params.min_tokens && !params.banned_before_min.empty();
-    return params.temperature < kGreedyBelow && params.num_logprobs < 0 && !banned &&
-           !has_penalties() && params.logit_bias.empty();
+    return params.temperature < kGreedyBelow && params.num_logprobs < 0 &&
+           takes_own_logits(num_generated);
   }
 };
 
@@ -54,6 +60,9 @@ class LogitEdits {
   };
   std::vector<Edit> undo_;
 };
+
+// At higher temperatures the inverse is a denormal number, which devices take for 0.
+constexpr float kHottestLeaders = 1e30F;
 
 float penalised(float logit, const SamplingParams& params, int num_generated) {
   logit = logit > 0.0F ? logit / params.repetition_penalty : logit * params.repetition_penalty;
@@ -94,6 +103,8 @@ struct RowJob {
   int position = 0;
   float* logits = nullptr;  // [vocab]
   float log_sum_exp = 0.0F;
+  const RowLeaders* leaders = nullptr;  // where only these are known
+  bool is_drawn = false;
   TokenId following = -1;         // to be scored
   ScoredToken* scored = nullptr;  // where its score goes; null: none asked for
   ScoredToken* sampled = nullptr;
@@ -101,6 +112,14 @@ struct RowJob {
   int num_generated() const { return position + 1 - slot->num_prompt_tokens; }
   bool takes_best() const {
     return scored == nullptr && sampled != nullptr && slot->takes_best(num_generated());
+  }
+  // 0 where the whole row is needed. The best logits lead at any temperature.
+  float leader_temperature() const {
+    if (scored != nullptr || sampled == nullptr) return 0.0F;
+    if (!slot->takes_own_logits(num_generated())) return 0.0F;
+    const float temperature = slot->params.temperature;
+    if (temperature < kGreedyBelow) return 1.0F;
+    return temperature <= kHottestLeaders ? temperature : 0.0F;
   }
 };
 
@@ -110,9 +129,12 @@ class RowWorker {
   explicit RowWorker(int vocab)
       : vocab_(static_cast<std::size_t>(vocab)), chooser_(vocab), seen_(vocab_, 0) {}
 
-  void run(const RowJob& job);
+  /// Draws from the row, or, where they are enough, from its leaders.
+  void run(RowJob& job);
 
  private:
+  void draw_from_row(const RowJob& job);
+  bool draw_from_leaders(const RowJob& job);
   void ban_and_bias(const SlotState& state, int num_generated, std::span<float> logits);
   void penalise(const SlotState& state, int num_tokens, std::span<float> logits);
 
@@ -123,7 +145,28 @@ class RowWorker {
   std::vector<std::int32_t> seen_;  // [vocab], zero between rows
 };
 
-void RowWorker::run(const RowJob& job) {
+void RowWorker::run(RowJob& job) {
+  if (job.leaders != nullptr) {
+    job.is_drawn = draw_from_leaders(job);
+  } else {
+    draw_from_row(job);
+    job.is_drawn = true;
+  }
+}
+
+bool RowWorker::draw_from_leaders(const RowJob& job) {
+  const SamplingParams& params = job.slot->params;
+  const std::optional<TokenId> token =
+      chooser_.choose(*job.leaders, params, uniform_of(params, job.num_generated()));
+  if (!token) return false;
+  std::optional<ScoredToken> scored =
+      score_token(*job.leaders, job.log_sum_exp, *token, params.num_logprobs);
+  if (!scored) return false;
+  *job.sampled = std::move(*scored);
+  return true;
+}
+
+void RowWorker::draw_from_row(const RowJob& job) {
   const std::span<float> logits(job.logits, vocab_);
   const SlotState& state = *job.slot;
   if (job.scored != nullptr) {
@@ -179,7 +222,8 @@ struct Sampler::State {
   void check_id(TokenId id, const char* what) const;
   void list_jobs(const StepPlan& plan);
   void forget_jobs();
-  void run_jobs(std::span<const RowJob> some);
+  void take_statistics(std::span<RowJob> some, std::span<const RowStatistics> statistics);
+  void run_jobs(std::span<RowJob> some);
   [[noreturn]] void refuse_logits(const RowJob& job) const;
   std::span<RowJob> jobs_of(IndexRange rows);
 
@@ -190,9 +234,10 @@ struct Sampler::State {
 
   // Of the step at hand.
   StepResult result;
-  std::vector<std::int32_t> rows;  // with logits
-  std::vector<RowJob> jobs;        // one for each; they point into result
-  std::size_t num_drawn = 0;       // of them
+  std::vector<std::int32_t> rows;          // with logits
+  std::vector<RowJob> jobs;                // one for each; they point into result
+  std::vector<float> leader_temperatures;  // likewise
+  std::vector<IndexRange> left;            // by draw_from_leaders()
   std::vector<std::int32_t> greedy_rows;
   std::vector<RowJob> greedy_jobs;
   bool has_best = false;  // for them
@@ -269,7 +314,7 @@ void Sampler::State::remember(const StepEntry& entry, const TokenId* tokens) {
 void Sampler::State::forget_jobs() {
   rows.clear();
   jobs.clear();
-  num_drawn = 0;
+  leader_temperatures.clear();
   greedy_rows.clear();
   greedy_jobs.clear();
   has_best = false;
@@ -304,6 +349,7 @@ void Sampler::State::list_jobs(const StepPlan& plan) {
           const bool greedy = job.takes_best();
           (greedy ? greedy_rows : rows).push_back(row + i);
           (greedy ? greedy_jobs : jobs).push_back(job);
+          if (!greedy) leader_temperatures.push_back(job.leader_temperature());
         }
       });
 }
@@ -320,6 +366,10 @@ std::span<RowJob> Sampler::State::jobs_of(IndexRange some) {
 
 std::span<const std::int32_t> Sampler::rows_with_logits() const {
   return state_->rows;
+}
+
+std::span<const float> Sampler::leader_temperatures() const {
+  return state_->leader_temperatures;
 }
 
 std::span<const std::int32_t> Sampler::greedy_rows() const {
@@ -349,6 +399,38 @@ void Sampler::State::refuse_logits(const RowJob& job) const {
                            " are not finite numbers");
 }
 
+void Sampler::State::take_statistics(std::span<RowJob> some,
+                                     std::span<const RowStatistics> statistics) {
+  for (std::size_t row = 0; row < some.size(); ++row) {
+    some[row].log_sum_exp = statistics[row].log_sum_exp;
+    if (!std::isfinite(some[row].log_sum_exp)) refuse_logits(some[row]);
+  }
+}
+
+std::span<const IndexRange> Sampler::draw_from_leaders(int first,
+                                                       std::span<const RowLeaders> leaders,
+                                                       std::span<const RowStatistics> statistics) {
+  State& s = *state_;
+  if (leaders.size() != statistics.size()) {
+    throw std::invalid_argument("sampler: leaders of " + std::to_string(leaders.size()) +
+                                " rows, statistics of " + std::to_string(statistics.size()));
+  }
+  const int num_rows = static_cast<int>(leaders.size());
+  const std::span<RowJob> jobs = s.jobs_of({first, first + num_rows});
+  s.take_statistics(jobs, statistics);
+  for (std::size_t row = 0; row < jobs.size(); ++row) jobs[row].leaders = &leaders[row];
+  s.run_jobs(jobs);
+  s.left.clear();
+  for (int row = 0; row < num_rows; ++row) {
+    RowJob& job = jobs[static_cast<std::size_t>(row)];
+    job.leaders = nullptr;
+    if (job.is_drawn) continue;
+    if (s.left.empty() || s.left.back().end != row) s.left.push_back({row, row});
+    ++s.left.back().end;
+  }
+  return s.left;
+}
+
 void Sampler::draw(int first, TensorView logits, std::span<const RowStatistics> statistics) {
   State& s = *state_;
   if (logits.cols != s.vocab_size || logits.dtype != DType::kFloat32 ||
@@ -357,14 +439,11 @@ void Sampler::draw(int first, TensorView logits, std::span<const RowStatistics> 
                                 std::to_string(s.vocab_size) + "], with statistics for each row");
   }
   const std::span<RowJob> jobs = s.jobs_of({first, first + static_cast<int>(statistics.size())});
+  s.take_statistics(jobs, statistics);
   for (std::size_t row = 0; row < jobs.size(); ++row) {
-    RowJob& job = jobs[row];
-    job.logits = logits.f32() + row * static_cast<std::size_t>(s.vocab_size);
-    job.log_sum_exp = statistics[row].log_sum_exp;
-    if (!std::isfinite(job.log_sum_exp)) s.refuse_logits(job);
+    jobs[row].logits = logits.f32() + row * static_cast<std::size_t>(s.vocab_size);
   }
   s.run_jobs(jobs);
-  s.num_drawn += jobs.size();
 }
 
 void Sampler::append_drawn(IndexRange rows, std::vector<ScoredToken>& out) const {
@@ -376,8 +455,7 @@ void Sampler::append_drawn(IndexRange rows, std::vector<ScoredToken>& out) const
 
 std::span<const ScoredToken> Sampler::fill_drawn(IndexRange rows,
                                                  std::span<const ScoredToken> drawn) {
-  const std::span<const RowJob> jobs = state_->jobs_of(rows);
-  for (const RowJob& job : jobs) {
+  for (RowJob& job : state_->jobs_of(rows)) {
     for (ScoredToken* place : {job.scored, job.sampled}) {
       if (place == nullptr) continue;
       if (drawn.empty()) {
@@ -386,17 +464,18 @@ std::span<const ScoredToken> Sampler::fill_drawn(IndexRange rows,
       *place = drawn.front();
       drawn = drawn.subspan(1);
     }
+    job.is_drawn = true;
   }
-  state_->num_drawn += jobs.size();
   return drawn;
 }
 
 StepResult Sampler::take_result() {
   State& s = *state_;
-  if (s.num_drawn != s.jobs.size()) {
+  const auto num_drawn = std::ranges::count_if(s.jobs, &RowJob::is_drawn);
+  if (num_drawn != std::ssize(s.jobs)) {
     throw std::logic_error("sampler: step " + std::to_string(s.result.id) + " needs " +
                            std::to_string(s.jobs.size()) + " rows of logits, was given " +
-                           std::to_string(s.num_drawn));
+                           std::to_string(num_drawn));
   }
   if (!s.greedy_jobs.empty() && !s.has_best) {
     throw std::logic_error("sampler: step " + std::to_string(s.result.id) +
@@ -407,11 +486,11 @@ StepResult Sampler::take_result() {
 }
 
 // Threads take the next row as they become free, since rows differ in cost.
-void Sampler::State::run_jobs(std::span<const RowJob> some) {
+void Sampler::State::run_jobs(std::span<RowJob> some) {
   std::atomic<std::size_t> next_job = 0;
   const auto work = [&](int worker) {
     for (std::size_t i = next_job++; i < some.size(); i = next_job++) {
-      workers[static_cast<std::size_t>(worker)].run(some[i]);
+      if (!some[i].is_drawn) workers[static_cast<std::size_t>(worker)].run(some[i]);
     }
   };
   if (pool == nullptr || some.size() < 2) {

@@ -1,6 +1,7 @@
 // Draws tokens from logits on the last stage. Keeps, by slot, what penalties and random numbers
 // need: the tokens of each running sequence. A token depends on its own sequence and logits only,
 // so a step's rows may come in any number of turns, and ranks that share the stage may share them.
+// Where logits lie on a device, most rows are drawn from their leaders, with the same result.
 #pragma once
 
 #include <memory>
@@ -43,9 +44,19 @@ class Sampler {
   /// std::runtime_error where logits are not finite.
   void take_best(std::span<const BestLogit> best);
 
-  /// Draws from some of these rows, the first one given by its place among them. logits: float32
-  /// [rows, vocab]; statistics: one a row. Logits are changed while a row is drawn and put back.
-  /// Throws std::runtime_error where they are not finite.
+  /// For each row with logits the temperature at which its leaders may be all that it takes to draw
+  /// from it, 0 where it takes the whole row: what Ops::leading_logits() wants.
+  std::span<const float> leader_temperatures() const;
+
+  /// Draws from some of these rows, the first one given by its place among them, as far as their
+  /// leaders at these temperatures go. Gives the others, as runs of places from the first one on.
+  /// Throws std::runtime_error where logits are not finite.
+  std::span<const IndexRange> draw_from_leaders(int first, std::span<const RowLeaders> leaders,
+                                                std::span<const RowStatistics> statistics);
+
+  /// Draws from some of these rows, but for those that have been drawn from. logits: float32 [rows,
+  /// vocab]; statistics: one a row. Logits are changed while a row is drawn and put back. Throws
+  /// std::runtime_error where they are not finite.
   void draw(int first, TensorView logits, std::span<const RowStatistics> statistics);
 
   /// Appends what draw() found for some of these rows: for each its score, its token or both.

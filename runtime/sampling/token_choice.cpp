@@ -31,8 +31,22 @@ std::uint64_t key_of(float logit, std::size_t id) {
   return (std::uint64_t{descending} << 32) | id;
 }
 
+std::uint64_t key_of(const LeadingLogit& leader) {
+  return key_of(leader.logit, static_cast<std::size_t>(leader.id));
+}
+
+float logit_of(std::uint64_t key) {
+  const auto descending = static_cast<std::uint32_t>(key >> 32);
+  return std::bit_cast<float>((descending >> 31) != 0 ? descending : ~descending & 0x7FFFFFFFU);
+}
+
 std::size_t id_of(std::uint64_t key) {
   return static_cast<std::size_t>(key & 0xFFFFFFFFU);
+}
+
+// No total over the vocabulary is needed.
+bool is_cut(const SamplingParams& params) {
+  return params.top_k > 0 || params.min_p > 0.0F;
 }
 
 float add_pairwise(std::array<float, kLanes>& lanes) {
@@ -160,36 +174,61 @@ TokenChooser::TokenChooser(int vocab_size) {
 TokenId TokenChooser::choose(std::span<const float> logits, const SamplingParams& params,
                              float uniform) {
   if (params.temperature < kGreedyBelow) return best_token(logits);
-  find_maxima(logits);
+  const float max = find_maxima(logits);
   // Extreme biases and penalties can leave infinities; then there are no weights to speak of.
-  if (!std::isfinite(max_)) return best_token(logits);
-  temperature_ = params.temperature;
-  inverse_temperature_ = 1.0F / params.temperature;
+  if (!std::isfinite(max)) return best_token(logits);
+  start({.logits = logits, .max = max}, params.temperature);
+  if (!is_cut(params)) total_ = sum_in_slices();
+  return *draw(params, uniform);  // from a whole row there always is one
+}
+
+std::optional<TokenId> TokenChooser::choose(const RowLeaders& leaders, const SamplingParams& params,
+                                            float uniform) {
+  if (leaders.leading.empty() || !std::isfinite(leaders.max)) return std::nullopt;
+  if (params.temperature < kGreedyBelow) {
+    const auto key = [](const LeadingLogit& leader) { return key_of(leader); };
+    return std::ranges::min(leaders.leading, {}, key).id;
+  }
+  start({.leading = leaders.leading, .max = leaders.max, .floor = leaders.floor},
+        params.temperature);
+  total_ = leaders.total;
+  return draw(params, uniform);
+}
+
+void TokenChooser::start(const Row& row, float temperature) {
+  row_ = row;
+  temperature_ = temperature;
+  inverse_temperature_ = 1.0F / temperature;
   candidates_.clear();
   cumulative_.clear();
   ceiling_ = kInfinity;
   num_segments_ = 0;
+}
 
-  const bool cut = params.top_k > 0 || params.min_p > 0.0F;
-  const std::size_t most =
-      params.top_k > 0 ? static_cast<std::size_t>(params.top_k) : logits.size();
+std::optional<TokenId> TokenChooser::draw(const SamplingParams& params, float uniform) {
+  const std::size_t most = params.top_k > 0 ? static_cast<std::size_t>(params.top_k)
+                                            : std::numeric_limits<std::size_t>::max();
   float sum = 0.0F;
-  // Walks on in order; false at the end of what min_p and top_k keep, or of weights above 0.
+  bool is_known = true;
+  // Walks on in order; false at the end of what min_p and top_k keep, or of weights above 0, or
+  // where the row is not known any further.
   const auto step = [&] {
+    if (cumulative_.size() >= most) return false;
     float weight = 0.0F;
-    if (cumulative_.size() >= most || !next_weight(logits, weight)) return false;
+    if (!next_weight(weight)) {
+      is_known = !others_may_weigh(params.min_p);
+      return false;
+    }
     if (weight < params.min_p || weight == 0.0F) return false;
     sum += weight;
     cumulative_.push_back(sum);
     return true;
   };
-  float total = 0.0F;
-  if (cut) {
+  float total = total_;
+  if (is_cut(params)) {
     while (step()) {
     }
     total = sum;
-  } else {
-    total = sum_in_slices(logits);
   }
   if (params.top_p < 1.0F) {
     const float wanted = params.top_p * total;
@@ -200,51 +239,64 @@ TokenId TokenChooser::choose(std::span<const float> logits, const SamplingParams
     total = cumulative_.back();
   }
   const float target = uniform * total;
-  const bool walked = cut || params.top_p < 1.0F;
+  const bool walked = is_cut(params) || params.top_p < 1.0F;
   while (!walked && !(sum > target) && step()) {
   }
+  if (!is_known) return std::nullopt;
   const auto found = std::upper_bound(cumulative_.begin(), cumulative_.end(), target);
   const auto last = cumulative_.end() - 1;
   return token_at(static_cast<std::size_t>(std::min(found, last) - cumulative_.begin()));
 }
 
-void TokenChooser::find_maxima(std::span<const float> logits) {
+float TokenChooser::find_maxima(std::span<const float> logits) {
   for (std::size_t slice = 0; slice < slice_max_.size(); ++slice) {
     const std::size_t begin = slice * kSlice;
     slice_max_[slice] = max_of(logits.subspan(begin, std::min(kSlice, logits.size() - begin)));
   }
-  max_ = *std::max_element(slice_max_.begin(), slice_max_.end());
+  return *std::max_element(slice_max_.begin(), slice_max_.end());
 }
 
-float TokenChooser::sum_in_slices(std::span<const float> logits) const {
+float TokenChooser::sum_in_slices() const {
+  const std::span<const float> logits = row_.logits;
   float sum = 0.0F;
   for (std::size_t slice = 0; slice < slice_max_.size(); ++slice) {
     // A slice without weight adds exactly 0.
-    if ((slice_max_[slice] - max_) * inverse_temperature_ < kMinExponent) continue;
+    if ((slice_max_[slice] - row_.max) * inverse_temperature_ < kMinExponent) continue;
     const std::size_t begin = slice * kSlice;
     const auto part = logits.subspan(begin, std::min(kSlice, logits.size() - begin));
-    sum += slice_sum(part, max_, inverse_temperature_);
+    sum += slice_sum(part, row_.max, inverse_temperature_);
   }
   return sum;
 }
 
-// Adds the next segment to the candidates. False when none is left with a weight above 0.
-bool TokenChooser::extend(std::span<const float> logits) {
+// Appends the keys of known ids whose logit lies in [floor, ceiling_).
+void TokenChooser::gather_above(float floor) {
+  for (const LeadingLogit& leader : row_.leading) {
+    if (leader.logit >= floor && leader.logit < ceiling_) candidates_.push_back(key_of(leader));
+  }
+  if (!row_.leading.empty()) return;
+  for (std::size_t slice = 0; slice < slice_max_.size(); ++slice) {
+    if (slice_max_[slice] < floor) continue;
+    const std::size_t begin = slice * kSlice;
+    const auto part = row_.logits.subspan(begin, std::min(kSlice, row_.logits.size() - begin));
+    gather(part, begin, floor, ceiling_, candidates_);
+  }
+}
+
+// Adds the next segment to the candidates. False when none is left with a weight above 0, or none
+// that is known.
+bool TokenChooser::extend() {
   const std::size_t before = candidates_.size();
   while (candidates_.size() == before) {
-    if (num_segments_ == static_cast<int>(kDepths.size())) return false;
-    const float floor = max_ - kDepths[static_cast<std::size_t>(num_segments_++)] * temperature_;
-    for (std::size_t slice = 0; slice < slice_max_.size(); ++slice) {
-      if (slice_max_[slice] < floor) continue;
-      const std::size_t begin = slice * kSlice;
-      const auto part = logits.subspan(begin, std::min(kSlice, logits.size() - begin));
-      gather(part, begin, floor, ceiling_, candidates_);
-    }
+    if (num_segments_ == static_cast<int>(kDepths.size()) || ceiling_ <= row_.floor) return false;
+    const float depth = kDepths[static_cast<std::size_t>(num_segments_++)];
+    const float floor = std::max(row_.max - depth * temperature_, row_.floor);
+    gather_above(floor);
     ceiling_ = floor;
   }
   const std::span<std::uint64_t> segment = std::span(candidates_).subspan(before);
-  constexpr std::size_t kRadixFrom = 1500;  // about where it overtakes std::sort
-  if (segment.size() >= kRadixFrom) {
+  constexpr std::size_t kRadixFrom = 1500;                     // about where it overtakes std::sort
+  if (row_.leading.empty() && segment.size() >= kRadixFrom) {  // leaders come in any order
     radix_sort(segment, scratch_);
   } else {
     std::sort(segment.begin(), segment.end());
@@ -252,11 +304,22 @@ bool TokenChooser::extend(std::span<const float> logits) {
   return true;
 }
 
-bool TokenChooser::next_weight(std::span<const float> logits, float& weight) {
+bool TokenChooser::next_weight(float& weight) {
   const std::size_t place = cumulative_.size();
-  if (place == candidates_.size() && !extend(logits)) return false;
-  weight = exp_nonpositive((logits[id_of(candidates_[place])] - max_) * inverse_temperature_);
+  if (place == candidates_.size() && !extend()) return false;
+  weight = weight_of(logit_of(candidates_[place]));
   return true;
+}
+
+// Of ids that are not known only this is: they weigh at most what one at the floor would.
+bool TokenChooser::others_may_weigh(float min_p) const {
+  if (row_.floor == -kInfinity) return false;
+  const float most = weight_of(row_.floor);
+  return most > 0.0F && most >= min_p;
+}
+
+float TokenChooser::weight_of(float logit) const {
+  return exp_nonpositive((logit - row_.max) * inverse_temperature_);
 }
 
 TokenId TokenChooser::token_at(std::size_t place) const {
@@ -278,6 +341,29 @@ ScoredToken score_token(std::span<const float> logits, float log_sum_exp, TokenI
   scored.rank = static_cast<std::int32_t>(num_before(logits, token)) + 1;
   scored.top = best_k(logits, static_cast<std::size_t>(num_logprobs));
   for (auto& [id, value] : scored.top) value -= log_sum_exp;
+  return scored;
+}
+
+std::optional<ScoredToken> score_token(const RowLeaders& leaders, float log_sum_exp, TokenId token,
+                                       int num_logprobs) {
+  const std::span<const LeadingLogit> leading = leaders.leading;
+  const auto own = std::ranges::find(leading, token, &LeadingLogit::id);
+  if (own == leading.end()) return std::nullopt;
+  ScoredToken scored;
+  scored.token = token;
+  scored.logprob = own->logit - log_sum_exp;
+  if (num_logprobs < 0) return scored;
+  const auto num_top = static_cast<std::size_t>(num_logprobs);
+  if (num_top > leading.size()) return std::nullopt;
+  const auto key = [](const LeadingLogit& leader) { return key_of(leader); };
+  const auto before = std::ranges::count_if(
+      leading, [&](const LeadingLogit& leader) { return key_of(leader) < key_of(*own); });
+  scored.rank = static_cast<std::int32_t>(before) + 1;
+  std::vector<LeadingLogit> top(num_top);
+  std::ranges::partial_sort_copy(leading, top, {}, key, key);
+  for (const LeadingLogit& leader : top) {
+    scored.top.emplace_back(leader.id, leader.logit - log_sum_exp);
+  }
   return scored;
 }
 

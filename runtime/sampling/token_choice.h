@@ -5,9 +5,12 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "kernels/ops.h"
 #include "runtime/sampling/sampling_params.h"
 #include "runtime/schedule/step_plan.h"
 
@@ -40,18 +43,37 @@ class TokenChooser {
   /// uniform in [0, 1). logits: [vocab], no NaN. Where the best logit is infinite, it is chosen.
   TokenId choose(std::span<const float> logits, const SamplingParams& params, float uniform);
 
+  /// The same from the row's leaders at this temperature (at any, where params are greedy): the
+  /// token that the whole row gives, or none where the draw needs more of the row.
+  std::optional<TokenId> choose(const RowLeaders& leaders, const SamplingParams& params,
+                                float uniform);
+
  private:
-  void find_maxima(std::span<const float> logits);
-  float sum_in_slices(std::span<const float> logits) const;
-  bool extend(std::span<const float> logits);
-  bool next_weight(std::span<const float> logits, float& weight);
+  // What is known of the row that is drawn from: all its logits, or those from a floor on.
+  struct Row {
+    std::span<const float> logits = {};
+    std::span<const LeadingLogit> leading = {};
+    float max = 0.0F;
+    float floor = -std::numeric_limits<float>::infinity();
+  };
+
+  void start(const Row& row, float temperature);
+  std::optional<TokenId> draw(const SamplingParams& params, float uniform);
+  float find_maxima(std::span<const float> logits);
+  float sum_in_slices() const;
+  bool extend();
+  void gather_above(float floor);
+  bool next_weight(float& weight);
+  bool others_may_weigh(float min_p) const;
+  float weight_of(float logit) const;
   TokenId token_at(std::size_t place) const;
 
   std::vector<float> slice_max_;           // [ceil(vocab / 1024)]
   std::vector<std::uint64_t> candidates_;  // leading ids in order, as sortable keys
   std::vector<std::uint64_t> scratch_;     // for sorting
   std::vector<float> cumulative_;          // C of the candidates walked so far
-  float max_ = 0.0F;
+  Row row_;
+  float total_ = 0.0F;  // sum of all weights, where it is needed
   float temperature_ = 1.0F;
   float inverse_temperature_ = 1.0F;
   float ceiling_ = 0.0F;  // candidates are the ids with logit >= ceiling_
@@ -65,5 +87,9 @@ TokenId best_token(std::span<const float> logits);
 /// rank (1 + the number of ids before it in order) and the num_logprobs first ids in order.
 ScoredToken score_token(std::span<const float> logits, float log_sum_exp, TokenId token,
                         int num_logprobs);
+
+/// The same from the row's leaders, of which the token is one; none where these are too few.
+std::optional<ScoredToken> score_token(const RowLeaders& leaders, float log_sum_exp, TokenId token,
+                                       int num_logprobs);
 
 }  // namespace headrace

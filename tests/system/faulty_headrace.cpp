@@ -106,6 +106,11 @@ class FaultyOps : public WrappedOps {
     count();
     real_->best_logits(out, x, w, change, room);
   }
+  std::span<const RowLeaders> leading_logits(ConstTensorView logits,
+                                             std::span<const float> temperatures) override {
+    count();
+    return real_->leading_logits(logits, temperatures);
+  }
 
  private:
   void count() {

@@ -68,6 +68,24 @@ asynchronously nccl-replicas 4 -pp 2 -dp 2 --transport nccl
 asynchronously staged 4 -pp 2 -tp 2 --transport mpi-staged
 asynchronously cuda-aware 4 -pp 2 -tp 2 --transport mpi-cuda-aware
 
+# Rows are drawn from their leaders, or whole, as a bias makes them come even where it changes nothing: the same answers.
+cat >"$work/drawn.requests" <<'END'
+{"custom_id": "plain", "prompt": [7, 8, 9], "temperature": 1, "seed": 7, "max_tokens": 8, "ignore_eos": true, "n": 2}
+{"custom_id": "top-p", "prompt": [5, 9, 77], "temperature": 0.8, "top_p": 0.9, "max_tokens": 8, "logprobs": 3, "ignore_eos": true}
+{"custom_id": "top-k", "prompt": [250], "temperature": 0.05, "top_k": 40, "max_tokens": 8, "logprobs": 0, "ignore_eos": true}
+{"custom_id": "min-p", "prompt": [300, 41], "temperature": 30, "min_p": 0.5, "max_tokens": 8, "logprobs": 20, "ignore_eos": true}
+{"custom_id": "greedy", "prompt": [120, 77, 9], "temperature": 0, "max_tokens": 8, "logprobs": 5, "ignore_eos": true}
+{"custom_id": "penalised", "prompt": [9, 9, 9], "temperature": 1, "presence_penalty": 1, "max_tokens": 8, "logprobs": 1, "ignore_eos": true}
+END
+sed 's/}$/, "logit_bias": {"3": 0}}/' "$work/drawn.requests" >"$work/whole.requests"
+requests=$work/whole.requests run whole 1 --dtype float32 --deterministic
+for layout in "-pp 1" "-tp 2"; do
+  rm -f "$work"/leading.jsonl*
+  # shellcheck disable=SC2086
+  requests=$work/drawn.requests run leading "${layout#* }" --dtype float32 --deterministic $layout
+  same "$work/whole.jsonl" "$work/leading.jsonl" "leaders with $layout"
+done
+
 # A cuBLASLt whose first algorithms give rows that depend on how many there are: passed over, or filled up where there is no other.
 FAKE_CUBLASLT_ALGORITHMS=mpos variant another-algorithm 2 -tp 2
 says_not "$work/$base-another-algorithm.jsonl.log" warning

@@ -175,6 +175,11 @@ class HostedOps final : public WrappedOps {
     Staged staged(ops_->arena());
     ops_->best_logits(out, staged.tensor(x), w, change, staged.tensor(room));
   }
+  std::span<const RowLeaders> leading_logits(ConstTensorView logits,
+                                             std::span<const float> temperatures) override {
+    Staged staged(ops_->arena());
+    return ops_->leading_logits(staged.tensor(logits), temperatures);
+  }
 
  private:
   // call(operands), then its result.

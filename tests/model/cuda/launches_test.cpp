@@ -1,7 +1,8 @@
 // What the host queues on the GPU for a step: the count that ARCHITECTURE.md's choice of plain
-// launches over captured graphs rests on.
+// launches over captured graphs rests on; and what of the logits comes back.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <numeric>
@@ -59,6 +60,14 @@ class Model {
     return {after.kernels - before.kernels, after.copies - before.copies};
   }
 
+  /// Of rows of the last step.
+  StageModel::Logits logits(std::span<const std::int32_t> rows,
+                            std::span<const float> temperatures) {
+    return model_->logits({hidden_, kMostRows, config_.hidden_size, DType::kFloat32}, rows,
+                          temperatures);
+  }
+  void bring_logits(IndexRange rows) { model_->bring_logits(rows); }
+
  private:
   static Queued now() {
     return {emulator::num_launches() + fake_cuda::num_calls("cublasLtMatmul"),
@@ -85,6 +94,45 @@ TEST(StepOnAGpu, NeedsThreeSmallCopiesToIt) {
   Model model;
   EXPECT_EQ(model.step(0, 40).copies, 3);
   EXPECT_EQ(model.step(40, 1).copies, 3);
+}
+
+std::vector<float> values_of(const StageModel::Logits& logits) {
+  const float* values = logits.values.f32();
+  return {values, values + logits.values.rows * logits.values.cols};
+}
+
+// Where every row has its leaders, none comes to the host but those that are asked for.
+TEST(LogitsOnAGpu, StayThereWhereLeadersAreWanted) {
+  Model model;
+  model.step(0, 40);
+  const std::array<std::int32_t, 5> rows{3, 4, 17, 20, 39};
+  const StageModel::Logits whole = model.logits(rows, {});
+  EXPECT_TRUE(whole.leaders.empty());
+  const std::vector<float> expected = values_of(whole);
+  const auto cols = static_cast<std::size_t>(whole.values.cols);
+
+  constexpr float kUntouched = 12345.0F;
+  std::fill_n(whole.values.f32(), expected.size(), kUntouched);
+  const std::array<float, 5> temperatures{1.0F, 0.0F, 0.5F, 0.0F, 2.0F};
+  const StageModel::Logits logits = model.logits(rows, temperatures);
+  ASSERT_EQ(logits.leaders.size(), rows.size());
+  EXPECT_EQ(values_of(logits), std::vector<float>(expected.size(), kUntouched));
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    EXPECT_EQ(logits.leaders[row].leading.empty(), temperatures[row] == 0.0F) << row;
+    for (const LeadingLogit& leader : logits.leaders[row].leading) {
+      EXPECT_EQ(leader.logit, expected[row * cols + static_cast<std::size_t>(leader.id)]);
+    }
+  }
+
+  model.bring_logits({1, 3});
+  std::vector<float> some(expected.size(), kUntouched);
+  std::copy_n(expected.begin() + static_cast<std::ptrdiff_t>(cols), 2 * cols,
+              some.begin() + static_cast<std::ptrdiff_t>(cols));
+  EXPECT_EQ(values_of(logits), some);
+
+  const std::array<float, 5> none{};
+  EXPECT_TRUE(model.logits(rows, none).leaders.empty());
+  EXPECT_EQ(values_of(logits), expected);
 }
 
 }  // namespace

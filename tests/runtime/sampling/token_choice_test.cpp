@@ -11,112 +11,12 @@
 
 #include "runtime/sampling/exponential.h"
 #include "tests/limits.h"
+#include "tests/runtime/sampling/random_rows.h"
 
 namespace headrace {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-std::vector<TokenId> ids_in_order(const std::vector<float>& logits) {
-  std::vector<TokenId> ids(logits.size());
-  std::iota(ids.begin(), ids.end(), 0);
-  std::stable_sort(ids.begin(), ids.end(), [&](TokenId a, TokenId b) {
-    return logits[static_cast<std::size_t>(a)] > logits[static_cast<std::size_t>(b)];
-  });
-  return ids;
-}
-
-// The definition in token_choice.h, word by word: sort everything, then filter.
-TokenId plain_choice(const std::vector<float>& logits, const SamplingParams& params,
-                     float uniform) {
-  const std::vector<TokenId> ids = ids_in_order(logits);
-  if (params.temperature < 1e-5F) return ids[0];
-  const float max = logits[static_cast<std::size_t>(ids[0])];
-  const auto weight = [&](std::size_t id) {
-    return exp_nonpositive((logits[id] - max) * (1.0F / params.temperature));
-  };
-  std::vector<TokenId> kept;
-  for (const TokenId id : ids) {
-    if (weight(static_cast<std::size_t>(id)) < params.min_p) break;
-    if (params.top_k > 0 && static_cast<int>(kept.size()) == params.top_k) break;
-    kept.push_back(id);
-  }
-  std::vector<float> cumulative;
-  float sum = 0;
-  for (const TokenId id : kept) {
-    sum += weight(static_cast<std::size_t>(id));
-    cumulative.push_back(sum);
-  }
-  float total = sum;
-  if (params.top_k == 0 && params.min_p == 0) {
-    total = 0;
-    for (std::size_t begin = 0; begin < logits.size(); begin += 1024) {
-      float lanes[16] = {};
-      const std::size_t end = std::min(begin + 1024, logits.size());
-      for (std::size_t i = begin; i < end; ++i) lanes[i % 16] += weight(i);
-      for (int half = 8; half > 0; half /= 2) {
-        for (int j = 0; j < half; ++j) lanes[j] += lanes[j + half];
-      }
-      total += lanes[0];
-    }
-  }
-  std::size_t count = kept.size();
-  if (params.top_p < 1) {
-    const float wanted = params.top_p * total;
-    count = 1;
-    while (count < kept.size() && cumulative[count - 1] < wanted) ++count;
-    total = cumulative[count - 1];
-  }
-  std::size_t chosen = 0;
-  while (chosen < count && !(cumulative[chosen] > uniform * total)) ++chosen;
-  if (chosen < count) return kept[chosen];
-  chosen = count - 1;
-  while (weight(static_cast<std::size_t>(kept[chosen])) == 0) --chosen;
-  return kept[chosen];
-}
-
-std::vector<float> random_logits(std::mt19937& random, int vocab) {
-  const float spread = std::vector<float>{0.0F, 0.01F, 1.0F, 3.0F, 10.0F, 60.0F}[random() % 6];
-  std::normal_distribution<float> normal(0.0F, 1.0F);
-  std::vector<float> logits(static_cast<std::size_t>(vocab));
-  for (float& logit : logits) logit = spread * normal(random);
-  if (random() % 2 == 0) {  // many ties
-    for (float& logit : logits) logit = std::round(logit);
-  }
-  if (random() % 3 == 0) {
-    for (float& logit : logits) logit = random() % 8 == 0 ? -kInfinity : logit;
-    logits[random() % logits.size()] = 0.5F;
-  }
-  return logits;
-}
-
-SamplingParams random_params(std::mt19937& random, int vocab) {
-  SamplingParams params;
-  const auto one_of = [&](std::initializer_list<float> values) {
-    return *(values.begin() + random() % values.size());
-  };
-  params.temperature = one_of({0.0F, 1e-6F, 1e-4F, 0.1F, 0.7F, 1.0F, 1.0F, 1.5F, 100.0F, 1e38F});
-  params.top_p = one_of({1.0F, 1.0F, 0.95F, 0.5F, 0.01F, 0.9999999F});
-  params.min_p = one_of({0.0F, 0.0F, 0.05F, 1e-6F, 1.0F});
-  if (random() % 2 == 0) {
-    params.top_k = 1 + static_cast<int>(random() % static_cast<std::uint32_t>(2 * vocab));
-  }
-  if (random() % 4 == 0) params.top_k = 1 + static_cast<int>(random() % 5U);
-  return params;
-}
-
-float random_uniform(std::mt19937& random) {
-  switch (random() % 8) {
-    case 0:
-      return 0.0F;
-    case 1:
-      return 1.0F - 0x1p-24F;
-    case 2:
-      return 1.0F - static_cast<float>(random() % 4096) * 0x1p-24F;
-    default:
-      return static_cast<float>(random() >> 8) * 0x1p-24F;
-  }
-}
+using namespace testing_rows;  // NOLINT(google-build-using-namespace): of this folder
 
 TEST(Exponential, IsCloseAndExactWhereItMatters) {
   EXPECT_EQ(exp_nonpositive(0.0F), 1.0F);
@@ -143,7 +43,7 @@ TEST(TokenChooser, ChoosesWhatThePlainDefinitionChooses) {
     for (int draw = 0; draw < 4; ++draw) {
       const SamplingParams params = random_params(random, vocab);
       const float uniform = random_uniform(random);
-      ASSERT_EQ(chooser.choose(logits, params, uniform), plain_choice(logits, params, uniform))
+      ASSERT_EQ(chooser.choose(logits, params, uniform), plain_draw(logits, params, uniform).token)
           << "seed " << seed << " draw " << draw << " temperature " << params.temperature
           << " top_p " << params.top_p << " top_k " << params.top_k << " min_p " << params.min_p
           << " uniform " << uniform;
