@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/cuda/stream.h"
+#include "kernels/gemm_profile.h"
 #include "kernels/ops.h"
 
 namespace headrace {
@@ -24,8 +25,11 @@ struct CudaOptions {
   bool deterministic = false;
   // For sums of products under way, and as much again for attention and for products.
   std::size_t workspace_bytes = std::size_t{64} << 20;
-  // Called at most once, where the rows of a product cannot be had as the class above promises, or
-  // only slowly (kernels/cuda/gemm.h).
+  // Algorithms of products that are known, and those that are found; null for none. It outlives the
+  // operators.
+  GemmProfile* profile = nullptr;
+  // Called at most once where the rows of a product cannot be had as the class above promises, or
+  // only slowly (kernels/cuda/gemm.h), and for each algorithm of the profile that is refused.
   std::function<void(const std::string&)> warn = {};
 };
 
@@ -63,6 +67,13 @@ std::uint64_t cuda_free_bytes(int device);
 /// The class within which answers have the same bits: "cuda:90:13.0", compute capability and
 /// toolkit.
 std::string cuda_numeric_class(const CudaDevice& device);
+
+/// What decides, beside the device, which algorithms there are for products. Loads cuBLASLt.
+struct CudaLibraries {
+  std::uint64_t cublaslt = 0;  // 130100 for 13.1.0
+  int driver = 0;              // the CUDA version that it is for, 13000 for 13.0
+};
+CudaLibraries cuda_libraries();
 
 /// The toolkit and architectures that are built in; empty for none.
 std::string_view cuda_build();

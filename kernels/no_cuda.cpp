@@ -32,6 +32,10 @@ std::string cuda_numeric_class(const CudaDevice& /*device*/) {
   throw std::invalid_argument(kNotBuiltIn);
 }
 
+CudaLibraries cuda_libraries() {
+  throw std::invalid_argument(kNotBuiltIn);
+}
+
 std::string_view cuda_build() {
   return {};
 }

@@ -10,6 +10,7 @@
 
 #include "kernels/cuda_backend.h"
 #include "launch/commands.h"
+#include "launch/device_profile.h"
 #include "launch/exit_codes.h"
 #include "launch/gpu_bench.h"
 #include "launch/kernel_bench.h"
@@ -28,6 +29,7 @@ struct Options {
   std::string model;
   KernelBenchSettings kernel;
   std::string device = "auto";
+  std::string device_profile;
   std::string isa = "auto";
   int threads = 1;
   ModelBenchSettings job;
@@ -54,6 +56,10 @@ void declare_kernels(OptionSet& set, Options& o) {
   set.add_choice(
       {.name = "device", .value = "D", .help = "auto (a GPU, where there is one), cpu or cuda"},
       o.device, {"auto", "cpu", "cuda"});
+  set.add({.name = "device-profile",
+           .value = "FILE",
+           .help = "algorithms of products on GPUs, kept from run to run"},
+          o.device_profile);
   set.add({.name = "max-rows", .value = "N", .help = "larger numbers of rows are left out"},
           o.kernel.max_rows, {1, kMaxCount});
 }
@@ -89,7 +95,8 @@ std::optional<Options> read_options(const std::vector<std::string>& args) {
   if (!o.kernels && o.model.empty()) {
     throw std::invalid_argument("bench: --kernels or --model MODEL is needed");
   }
-  for (const char* name : {"part", "type", "isa", "threads", "device", "max-rows"}) {
+  for (const char* name :
+       {"part", "type", "isa", "threads", "device", "device-profile", "max-rows"}) {
     if (!o.kernels && set.given(name)) {
       throw set.rejected(name, "only with --kernels; options of the job go behind --");
     }
@@ -169,10 +176,32 @@ std::string device_lines(const Options& o, const BenchDevice& device) {
       "GFLOP/s", "GB/s", "of bound", takes_gpu(o) ? "    host us" : "");
 }
 
+// What the file of --device-profile knows of the GPU that is measured; nothing without one.
+std::optional<GemmProfile> known_products(const Options& o) {
+  if (o.device_profile.empty()) return std::nullopt;
+  if (!takes_gpu(o)) {
+    throw std::invalid_argument("bench: --device-profile is for GPUs, and a CPU is measured" +
+                                (o.device == "cpu" ? "" : ": " + cuda_devices().why_none));
+  }
+  DeviceProfile profile =
+      parse_device_profile(read_device_profile(o.device_profile), o.device_profile);
+  const std::vector<CudaDevice> gpus = cuda_devices().devices;
+  if (gpus.empty()) return std::nullopt;  // which the bench will say
+  return GemmProfile(std::move(profile[profiled_device(gpus.front())]));
+}
+
+void keep_products(const Options& o, const GemmProfile& profile) {
+  if (profile.found().empty()) return;
+  add_to_device_profile(o.device_profile,
+                        {{profiled_device(cuda_devices().devices.front()), profile.found()}});
+}
+
 int run_kernel_bench(const Options& o) {
   const ModelConfig model = o.model.empty() ? default_bench_model() : open_dummy(o.model)->config();
   const auto pool = make_thread_pool(o.threads);
-  const BenchDevice device = takes_gpu(o) ? bench_gpu() : bench_cpu(*pool, o.isa);
+  std::optional<GemmProfile> profile = known_products(o);
+  const BenchDevice device =
+      takes_gpu(o) ? bench_gpu(profile ? &*profile : nullptr) : bench_cpu(*pool, o.isa);
   ordered_json json = device_json(o, device);
   if (!o.json) std::cout << device_lines(o, device) << std::flush;
   bench_kernels(model, o.kernel, device, [&](const KernelRate& rate) {
@@ -182,6 +211,7 @@ int run_kernel_bench(const Options& o) {
       std::cout << rate_line(rate) << std::endl;
     }
   });
+  if (profile) keep_products(o, *profile);
   if (o.json) std::cout << json.dump(2) << '\n';
   return kExitSuccess;
 }

@@ -19,6 +19,7 @@
 #include "launch/guard.h"
 #include "launch/load_weights.h"
 #include "launch/rank_links.h"
+#include "launch/rank_profile.h"
 #include "runtime/dispatch/replica_loop.h"
 #include "runtime/driver/job_loop.h"
 #include "runtime/driver/progress.h"
@@ -76,6 +77,7 @@ class Job {
                        .max_length = setup_.max_model_len,
                        .max_logit_rows = setup_.size.max_logit_rows},
         links_->exchange.get());
+    save_rank_profile(environment_, options_, setup_.device);
     load_s_ = seconds_since(start);
     loading_peak_bytes_ = peak_memory_bytes();
   }
@@ -333,6 +335,7 @@ void prepare(Environment& environment, const std::vector<std::string>& args, Pre
   prepare_together(world, [&] { place_processes(environment, p.options); });
   RankDevice device;
   prepare_together(world, [&] { device = choose_device(environment, p.options); });
+  open_rank_profile(environment, p.options, device);
   prepare_together(world, [&] { p.setup = set_up_rank(environment, p.options, device); });
   install_guard(fmt::format("rank {} ({}, {})", environment.rank(),
                             place_text(p.setup.layout, p.setup.at), environment.host()));

@@ -141,6 +141,10 @@ void declare_running(OptionSet& set, GenerateOptions& o) {
                   .value = "T",
                   .help = "between GPUs: auto, nccl, mpi-staged, mpi-cuda-aware"},
                  o.transport, {"auto", "nccl", "mpi-staged", "mpi-cuda-aware"});
+  set.add({.name = "device-profile",
+           .value = "FILE",
+           .help = "algorithms of products on GPUs, kept from run to run"},
+          o.device_profile);
   set.add({.name = "threads",
            .value = "N",
            .help = "compute threads of a rank",
@@ -164,7 +168,7 @@ void check_device(const OptionSet& set, const GenerateOptions& options) {
   };
   if (options.device == "cuda") refuse({"backend", "isa"}, "is for CPUs, not for --device cuda");
   if (options.device == "cpu") {
-    refuse({"share-device", "gpu-memory-utilization", "transport"},
+    refuse({"share-device", "gpu-memory-utilization", "transport", "device-profile"},
            "is for GPUs, not for --device cpu");
   }
 }

@@ -57,7 +57,8 @@ struct GenerateOptions {
   double gpu_memory_utilization = 0.9;
   bool deterministic = false;
   std::string transport = "auto";
-  int threads = 0;  // 0: this rank's share of the cores
+  std::string device_profile;  // file; empty for none
+  int threads = 0;             // 0: this rank's share of the cores
   std::string backend = "cpu";
   std::string isa = "auto";
   double stall_timeout_s = 300.0;

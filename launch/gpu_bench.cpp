@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <stdexcept>
 #include <utility>
 
@@ -15,11 +16,9 @@ namespace {
 // there at once.)
 constexpr double kLongEnough = 0.002;
 
-std::unique_ptr<Ops> make_gpu_ops(DType dtype, bool deterministic) {
-  return make_cuda_ops({.compute_dtype = dtype, .deterministic = deterministic});
-}
+using MakeOps = std::function<std::unique_ptr<Ops>(DType dtype, bool deterministic)>;
 
-double copied_gigabytes() {
+double copied_gigabytes(const MakeOps& make_gpu_ops) {
   constexpr std::size_t kLeast = std::size_t{1} << 20;
   constexpr std::size_t kMost = std::size_t{1} << 30;
   constexpr std::size_t kRowBytes = std::size_t{64} << 10;
@@ -40,7 +39,7 @@ double copied_gigabytes() {
   return best;
 }
 
-double product_gflops(DType dtype) {
+double product_gflops(const MakeOps& make_gpu_ops, DType dtype) {
   constexpr std::int64_t kMost = 8192;
   const auto ops = make_gpu_ops(dtype, false);
   DeviceArena& arena = ops->arena();
@@ -61,17 +60,21 @@ double product_gflops(DType dtype) {
 
 }  // namespace
 
-BenchDevice bench_gpu() {
+BenchDevice bench_gpu(GemmProfile* profile) {
   const CudaDevices found = cuda_devices();
   if (found.devices.empty()) {
     throw std::invalid_argument("bench: --device cuda: there is no GPU: " + found.why_none);
   }
+  const MakeOps make = [profile](DType dtype, bool deterministic) {
+    return make_cuda_ops(
+        {.compute_dtype = dtype, .deterministic = deterministic, .profile = profile});
+  };
   return {.name = found.devices.front().name,
-          .make_ops = make_gpu_ops,
-          .peaks = {.float32 = product_gflops(DType::kFloat32),
-                    .bfloat16 = product_gflops(DType::kBFloat16),
-                    .float16 = product_gflops(DType::kFloat16),
-                    .memory_gigabytes = copied_gigabytes()},
+          .make_ops = make,
+          .peaks = {.float32 = product_gflops(make, DType::kFloat32),
+                    .bfloat16 = product_gflops(make, DType::kBFloat16),
+                    .float16 = product_gflops(make, DType::kFloat16),
+                    .memory_gigabytes = copied_gigabytes(make)},
           .types = {DType::kBFloat16, DType::kFloat16, DType::kFloat32},
           .rows = {1, 8, 64, 256, 1024, 4096},
           .rows_of_steps = {64, 4096},

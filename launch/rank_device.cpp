@@ -151,6 +151,7 @@ std::unique_ptr<Ops> make_rank_ops(const GenerateOptions& options, const RankDev
     return make_cuda_ops({.compute_dtype = dtype,
                           .device = device.index,
                           .deterministic = options.deterministic,
+                          .profile = device.profile.get(),
                           .warn = [name = device.name()](const std::string& text) {
                             fmt::print(stderr, "warning: {}: {}\n", name, text);
                           }});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "comm/environment.h"
@@ -17,6 +18,7 @@ struct RankDevice {
   int index = 0;      // among the GPUs that this rank sees
   int num_ranks = 1;  // of the node that compute on it
   CudaDevice gpu;
+  std::shared_ptr<GemmProfile> profile = {};  // with --device-profile, on a GPU
 
   std::string short_name() const;  // "CPU" or "GPU 0"
   std::string name() const;        // "CPU" or "GPU 0 (NVIDIA H200)"

@@ -1,4 +1,5 @@
 // What GPUs there are. Whatever keeps CUDA from saying so means that there are none.
+#include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
 #include <array>
@@ -45,6 +46,12 @@ std::uint64_t cuda_free_bytes(int device) {
   std::size_t total = 0;
   HR_CUDA(cudaMemGetInfo(&free, &total));
   return free;
+}
+
+CudaLibraries cuda_libraries() {
+  CudaLibraries libraries{.cublaslt = cublasLtGetVersion()};
+  HR_CUDA(cudaDriverGetVersion(&libraries.driver));
+  return libraries;
 }
 
 std::string cuda_numeric_class(const CudaDevice& device) {

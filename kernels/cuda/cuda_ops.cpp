@@ -17,12 +17,10 @@
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/handles.h"
-#include "kernels/cuda/leaders.h"
 #include "kernels/cuda/norm.h"
 #include "kernels/cuda/rope.h"
 #include "kernels/cuda/statistics.h"
-#include "kernels/cuda/step_image.h"
-#include "kernels/cuda/upload_ring.h"
+#include "kernels/cuda/step_buffers.h"
 #include "kernels/cuda_backend.h"
 #include "kernels/op_checks.h"
 
@@ -31,7 +29,6 @@ namespace {
 
 constexpr std::int64_t kLeastTables = std::int64_t{1} << 18;  // 4 million tokens in blocks of 16
 constexpr int kSmallestBlock = 16;
-constexpr std::size_t kLeaderRows = 64;  // that leaders are taken of at a time
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
@@ -48,52 +45,6 @@ std::int64_t depth_of(const ReductionTree& tree) {
   }
   return most;
 }
-
-// What reserve() makes: buffers for the tables of steps.
-struct StepBytes {
-  StepBytes(const StepLimits& limits, const AttentionShape& shape, int max_rows)
-      : image(most_image_bytes(limits, shape, max_rows)),
-        ids(static_cast<std::size_t>(max_rows) * sizeof(std::int32_t)),
-        partials(static_cast<std::size_t>(limits.partials * partial_floats(shape)) * sizeof(float)),
-        statistics(static_cast<std::size_t>(max_rows) * sizeof(RowStatistics)),
-        best(static_cast<std::size_t>(max_rows) * sizeof(BestLogit)),
-        leaders(std::min(kLeaderRows, static_cast<std::size_t>(max_rows)) * sizeof(LeadersRecord)) {
-  }
-
-  std::size_t taken() const {
-    return UploadRing::taken_bytes(image) + UploadRing::taken_bytes(ids) + arena_bytes(partials) +
-           arena_bytes(statistics) + arena_bytes(best) + arena_bytes(leaders);
-  }
-
-  std::size_t image;
-  std::size_t ids;
-  std::size_t partials;
-  std::size_t statistics;
-  std::size_t best;
-  std::size_t leaders;
-};
-
-struct StepBuffers {
-  StepBuffers(cudaStream_t stream, DeviceArena& arena, const StepBytes& bytes)
-      : images(stream, arena, bytes.image),
-        ids(stream, arena, bytes.ids),
-        partials(reinterpret_cast<float*>(arena.take(bytes.partials))),
-        statistics(reinterpret_cast<RowStatistics*>(arena.take(bytes.statistics))),
-        best(reinterpret_cast<BestLogit*>(arena.take(bytes.best))),
-        max_statistics(bytes.statistics / sizeof(RowStatistics)),
-        leaders(reinterpret_cast<LeadersRecord*>(arena.take(bytes.leaders))),
-        max_leaders(bytes.leaders / sizeof(LeadersRecord)) {}
-
-  StepImageBuilder builder;
-  UploadRing images;
-  UploadRing ids;
-  float* partials;
-  RowStatistics* statistics;
-  BestLogit* best;
-  std::size_t max_statistics;  // and best logits
-  LeadersRecord* leaders;
-  std::size_t max_leaders;
-};
 
 void require_offered(const AttentionShape& shape) {
   require_attention_shape(shape);
@@ -131,6 +82,7 @@ class CudaOps final : public Ops {
         gemm_({.dtype = dtype_,
                .workspace_bytes = workspace_bytes_,
                .deterministic = deterministic_,
+               .profile = options.profile,
                .warn = options.warn},
               arena_),
         sums_(workspace_bytes_) {}
@@ -479,7 +431,7 @@ class CudaOps final : public Ops {
     bool has_values = false;
     for (int s = 0; s < matrix.tree().num_slices(); ++s) {
       const GemmArgs slice = slice_of(matrix, s);
-      if (gemm_.is_pinned(slice)) continue;
+      if (gemm_.is_pinned(slice) || gemm_.pin_known(slice)) continue;
       if (!has_values) {
         matrix.make_rows(0, {.values = {.half_width = 1.0F},
                              .stride = static_cast<std::uint64_t>(matrix.k()),

@@ -10,6 +10,8 @@
 
 namespace headrace {
 
+static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(GemmAnswer::algorithm));
+
 struct CudaGemm::Pinned {
   Pinned(const GemmArgs& shape, DType dtype) : plan(shape, dtype) {}
 
@@ -56,21 +58,65 @@ std::int64_t CudaGemm::filled_rows(const GemmArgs& args) const {
   return std::min(kPinnedRows, static_cast<std::int64_t>(room_for_rows().size() / row_bytes));
 }
 
+GemmShape CudaGemm::shape_of(const GemmArgs& args) const {
+  return {.n = args.n,
+          .k = args.k,
+          .stride = args.stride,
+          .dtype = options_.dtype,
+          .alignment = std::get<3>(key_of(args)),
+          .filled_rows = options_.deterministic ? filled_rows(args) : 0};
+}
+
+// What has no products does without.
+void CudaGemm::require_library() {
+  if (handle_ == nullptr) HR_CUBLAS(cublasLtCreate(&handle_));
+}
+
+bool CudaGemm::pin_known(const GemmArgs& args) {
+  if (options_.profile == nullptr) return false;
+  const GemmAnswer* known = options_.profile->find(shape_of(args));
+  if (known == nullptr) return false;
+  require_library();
+  auto pinned = std::make_unique<Pinned>(args, options_.dtype);
+  pinned->chosen = {.rows = known->rows, .most_rows = known->most_rows};
+  std::copy(known->algorithm.begin(), known->algorithm.end(), pinned->chosen.algorithm.data);
+  const std::int64_t rows = known->rows == GemmRows::kFilled ? known->most_rows : kPinnedRows;
+  if (!pinned->plan.takes(queue(), pinned->chosen.algorithm, rows)) {
+    if (options_.warn) {
+      options_.warn("cuBLASLt refuses the device profile's algorithm for products of " +
+                    std::to_string(args.n) + " x " + std::to_string(args.k) +
+                    ": one is looked for anew");
+    }
+    return false;
+  }
+  options_.profile->count_taken();
+  keep(args, std::move(pinned));
+  return true;
+}
+
+void CudaGemm::keep(const GemmArgs& args, std::unique_ptr<Pinned> pinned) {
+  if (pinned->chosen.rows != GemmRows::kSteady) warn(args, *pinned);
+  pinned_.emplace(key_of(args), std::move(pinned));
+}
+
 void CudaGemm::pin(const GemmArgs& args, std::span<std::byte> scratch) {
   if (is_pinned(args)) return;
-  // The library is needed from here on: what has no products does without.
-  if (handle_ == nullptr) HR_CUBLAS(cublasLtCreate(&handle_));
-  const Key key = key_of(args);
+  require_library();
+  const GemmShape shape = shape_of(args);
   auto pinned = std::make_unique<Pinned>(args, options_.dtype);
   const GemmProbe probe{.plan = pinned->plan,
                         .queue = queue(),
                         .arena = arena_,
                         .inputs = room_for_rows(),
                         .outputs = scratch,
-                        .filled_rows = options_.deterministic ? filled_rows(args) : 0};
-  pinned->chosen = choose_algorithm(probe, args, options_.dtype, std::get<3>(key));
-  if (pinned->chosen.rows != GemmRows::kSteady) warn(args, *pinned);
-  pinned_.emplace(key, std::move(pinned));
+                        .filled_rows = shape.filled_rows};
+  pinned->chosen = choose_algorithm(probe, args, options_.dtype, shape.alignment);
+  if (options_.profile != nullptr) {
+    GemmAnswer answer{.rows = pinned->chosen.rows, .most_rows = pinned->chosen.most_rows};
+    std::ranges::copy(pinned->chosen.algorithm.data, answer.algorithm.begin());
+    options_.profile->add_found(shape, answer);
+  }
+  keep(args, std::move(pinned));
 }
 
 void CudaGemm::warn(const GemmArgs& args, const Pinned& pinned) {

@@ -23,6 +23,7 @@
 #include "kernels/cuda/cuda_arena.h"
 #include "kernels/cuda/gemm_plan.h"
 #include "kernels/cuda/handles.h"
+#include "kernels/gemm_profile.h"
 
 namespace headrace {
 
@@ -31,7 +32,9 @@ struct GemmOptions {
   // Half of it is the library's (its guide asks for 32 MiB at most), half for rows.
   std::size_t workspace_bytes = 0;
   bool deterministic = false;
-  std::function<void(const std::string&)> warn = {};  // once, where rows are not steady
+  GemmProfile* profile = nullptr;  // may be null; outlives the products
+  // Once where rows are not steady, and for what is known and refused.
+  std::function<void(const std::string&)> warn = {};
 };
 
 class CudaGemm {
@@ -44,6 +47,9 @@ class CudaGemm {
 
   /// Whether products with these weights have their algorithm. Of `args` w, n, k and stride count.
   bool is_pinned(const GemmArgs& args) const { return pinned_.contains(key_of(args)); }
+
+  /// Takes it from the profile; false where that has none, or one that the library refuses.
+  bool pin_known(const GemmArgs& args);
 
   /// Finds it, where there is none yet. w has finite values by now, whatever they are; scratch is
   /// memory of the device that nobody uses meanwhile.
@@ -59,6 +65,9 @@ class CudaGemm {
   using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::uint32_t>;
 
   Key key_of(const GemmArgs& args) const;
+  GemmShape shape_of(const GemmArgs& args) const;
+  void require_library();
+  void keep(const GemmArgs& args, std::unique_ptr<Pinned> pinned);
   GemmQueue queue() const;
   std::span<std::byte> room_for_rows() const;
   std::int64_t filled_rows(const GemmArgs& args) const;

@@ -19,7 +19,6 @@ namespace {
 // Below, at and above the tiles of algorithms.
 constexpr std::int64_t kProbedRows[] = {1,  2,   7,   8,   16,  17,  32,  33,
                                         64, 100, 128, 129, 256, 300, 512, 1024};
-constexpr std::int64_t kMostProbedRows = 1024;
 
 enum class Outcome : std::uint8_t { kSame, kDifferent, kRefused };
 
@@ -69,7 +68,7 @@ class Trial {
                                   std::to_string(shape.n) + " columns");
     }
     most_rows_ = static_cast<std::int64_t>(std::min(inputs, outputs - kOthers));
-    most_rows_ = std::min(most_rows_, kMostProbedRows);
+    most_rows_ = std::min(most_rows_, kMostTriedRows);
     const auto place = [&](std::size_t i) {
       return reinterpret_cast<float*>(probe.outputs.data() + i * column_bytes);
     };

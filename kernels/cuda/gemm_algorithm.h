@@ -4,10 +4,11 @@
 // the heuristics' order that stands this is taken. Where none does, one that stands it for one
 // number of rows, and at last a row at a time, which depends on nothing.
 //
-// The answer is kept for the life of the operators and not in a file: it is one of library, driver
-// and device, and costs less than the weights' way to the device: 16 products a shape and
-// algorithm, of which the largest matrix of Llama-3.1-8B (head, 1.05 GB in bfloat16) is read in
-// 0.25 ms each on an H200, 5 shapes a model.
+// The answer is one of library, driver and device, and a device profile keeps it under their names
+// (launch/device_profile.h): then a job that goes on elsewhere takes the same algorithms. What it
+// saves is little beside the weights' way to the device: 16 products a shape and algorithm, of
+// which the largest matrix of Llama-3.1-8B (head, 1.05 GB in bfloat16) is read in 0.25 ms each on
+// an H200, 5 shapes a model.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +16,9 @@
 
 #include "kernels/cuda/cuda_arena.h"
 #include "kernels/cuda/gemm_plan.h"
+#include "kernels/gemm_profile.h"
 
 namespace headrace {
-
-enum class GemmRows : std::uint8_t {
-  kSteady,   // the bits of a row depend on nothing but the row
-  kFilled,   // only where there are always `most_rows` rows: fewer have to be filled up
-  kUnsteady  // they depend on the number of rows
-};
 
 struct GemmAlgorithm {
   cublasLtMatmulAlgo_t algorithm = {};

@@ -104,13 +104,27 @@ std::vector<cublasLtMatmulAlgo_t> GemmPlan::algorithms(const GemmQueue& queue,
   return algorithms;
 }
 
-cublasStatus_t GemmPlan::run(const GemmArgs& args, const GemmQueue& queue,
-                             const cublasLtMatmulAlgo_t& algorithm) const {
-  const auto columns = static_cast<std::uint64_t>(args.m);
+void GemmPlan::set_rows(std::int64_t rows) const {
+  const auto columns = static_cast<std::uint64_t>(rows);
   for (cublasLtMatrixLayout_t layout : {inputs_, outputs_}) {
     HR_CUBLAS(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_COLS, &columns,
                                                sizeof(columns)));
   }
+}
+
+bool GemmPlan::takes(const GemmQueue& queue, const cublasLtMatmulAlgo_t& algorithm,
+                     std::int64_t rows) const {
+  set_rows(rows);
+  cublasLtMatmulHeuristicResult_t result{};
+  const cublasStatus_t status = cublasLtMatmulAlgoCheck(
+      queue.handle, description_, weights_, inputs_, outputs_, outputs_, &algorithm, &result);
+  return status == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= queue.workspace.size() &&
+         split_of(algorithm) <= 1;
+}
+
+cublasStatus_t GemmPlan::run(const GemmArgs& args, const GemmQueue& queue,
+                             const cublasLtMatmulAlgo_t& algorithm) const {
+  set_rows(args.m);
   const float one = 1.0F;
   const float beta = args.accumulate ? 1.0F : 0.0F;
   return cublasLtMatmul(queue.handle, description_, &one, args.w, weights_, args.x, inputs_, &beta,

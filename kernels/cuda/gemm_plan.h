@@ -48,11 +48,18 @@ class GemmPlan {
   std::vector<cublasLtMatmulAlgo_t> algorithms(const GemmQueue& queue,
                                                std::uint32_t alignment) const;
 
+  /// Whether the library has this algorithm, which may come from anywhere, for so many rows,
+  /// without a split of K and with no more than this workspace.
+  bool takes(const GemmQueue& queue, const cublasLtMatmulAlgo_t& algorithm,
+             std::int64_t rows) const;
+
   /// Queues the product; the library's answer where it does not take it.
   cublasStatus_t run(const GemmArgs& args, const GemmQueue& queue,
                      const cublasLtMatmulAlgo_t& algorithm) const;
 
  private:
+  void set_rows(std::int64_t rows) const;
+
   cublasLtMatmulDesc_t description_ = nullptr;
   cublasLtMatrixLayout_t weights_ = nullptr;
   cublasLtMatrixLayout_t inputs_ = nullptr;

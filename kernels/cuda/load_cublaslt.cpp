@@ -49,6 +49,10 @@ const char* cublasLtGetStatusString(cublasStatus_t status) {
   return call<const char*, "cublasLtGetStatusString">(status);
 }
 
+std::size_t cublasLtGetVersion() {
+  return call<std::size_t, "cublasLtGetVersion">();
+}
+
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* description,
                                         cublasComputeType_t compute_type,
                                         cudaDataType_t scale_type) {
@@ -104,6 +108,14 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
                                               int* returned) {
   return status_of<"cublasLtMatmulAlgoGetHeuristic">(handle, operation, a, b, c, d, preference,
                                                      requested, results, returned);
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                       cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t* algorithm,
+                                       cublasLtMatmulHeuristicResult_t* result) {
+  return status_of<"cublasLtMatmulAlgoCheck">(handle, operation, a, b, c, d, algorithm, result);
 }
 
 cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* algorithm,

@@ -123,6 +123,11 @@ bool shapes_fit(const Layout& a, const Layout& b, const Layout& c) {
          c.stride >= static_cast<std::int64_t>(c.rows);
 }
 
+bool fits(const Algorithm& chosen, const Layout& weights) {
+  return chosen.rows == weights.cols && chosen.inner == weights.rows &&
+         chosen.stride == weights.stride;
+}
+
 // A product as it is queued.
 struct Product {
   const void* a;
@@ -194,6 +199,10 @@ void compute(const Product& product) {
 
 const char* cublasLtGetStatusString(cublasStatus_t status) {
   return status == CUBLAS_STATUS_SUCCESS ? "success" : "refused by the fake cuBLASLt";
+}
+
+std::size_t cublasLtGetVersion() {
+  return CUBLAS_VERSION;
 }
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
@@ -274,6 +283,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t /*d*/,
     cublasLtMatmulPreference_t preference, int most, cublasLtMatmulHeuristicResult_t results[],
     int* count) {
+  if (headrace::fake_cuda::fails("cublasLtMatmulAlgoGetHeuristic")) {
+    return CUBLAS_STATUS_INTERNAL_ERROR;
+  }
   const std::string letters = 's' + headrace::fake_cuda::settings().algorithms;
   if (most < static_cast<int>(letters.size()) ||
       !shapes_fit(as<Layout>(a), as<Layout>(b), as<Layout>(c)) ||
@@ -289,6 +301,23 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     results[i].algo.data[kSplit] = i == 0 ? 4 : 1;
   }
   *count = static_cast<int>(letters.size());
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+// Whether the settings still have it, for the product that it was chosen for.
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t /*desc*/,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                       cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t /*d*/,
+                                       const cublasLtMatmulAlgo_t* algorithm,
+                                       cublasLtMatmulHeuristicResult_t* result) {
+  const auto chosen = read<Algorithm>(algorithm->data);
+  const std::string letters = headrace::fake_cuda::settings().algorithms;
+  if (headrace::fake_cuda::fails("cublasLtMatmulAlgoCheck") ||
+      !shapes_fit(as<Layout>(a), as<Layout>(b), as<Layout>(c)) || !fits(chosen, as<Layout>(a)) ||
+      letters.find(static_cast<char>(chosen.letter)) == std::string::npos) {
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  *result = {};
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -318,8 +347,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t 
   const auto chosen = read<Algorithm>(algorithm->data);
   if (stream == nullptr || c != d || c_layout != d_layout || read<float>(alpha) != 1.0F ||
       as<Description>(description).transpose_a != CUBLAS_OP_T || algorithm->data[kSplit] != 1 ||
-      !shapes_fit(weights, inputs, outputs) || chosen.rows != weights.cols ||
-      chosen.inner != weights.rows || chosen.stride != weights.stride) {
+      !shapes_fit(weights, inputs, outputs) || !fits(chosen, weights)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   if (chosen.letter == 'o' && inputs.cols == 1) return CUBLAS_STATUS_NOT_SUPPORTED;

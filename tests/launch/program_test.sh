@@ -140,6 +140,7 @@ refused "--kernels or --model MODEL is needed" bench
 refused "only with --kernels" bench --model "$model" --part rows
 refused "--kernels runs none" bench --kernels -- -pp 2
 refused "all, products, trees, attention, rows" bench --kernels --part tea
+refused "--device-profile is for GPUs" bench --kernels --device cpu --device-profile "$work/profile.json"
 refused "/no/such/model" bench --model /no/such/model
 expect 0 bench --kernels --part rows --type float32
 out_has "statistics 49152"

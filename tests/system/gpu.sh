@@ -86,6 +86,26 @@ for layout in "-pp 1" "-tp 2"; do
   same "$work/whole.jsonl" "$work/leading.jsonl" "leaders with $layout"
 done
 
+# A device profile: what one start has tried out the next one takes, on every rank; a device of another name is tried out beside it.
+profile=$work/profile.json
+variant first-start 1 --device-profile "$profile"
+says "$work/$base-first-start.jsonl.log" "$profile: 0 products known of Fake GPU 0 (sm 90, .*), 0 other"
+says "$work/$base-first-start.jsonl.log" "$profile: 0 products taken, [1-9][0-9]* tried out and added"
+variant next-start 1 --device-profile "$profile"
+says "$work/$base-next-start.jsonl.log" "$profile: [1-9][0-9]* products taken, none tried out"
+FAKE_CUDA_DEVICES=1 FAKE_CUDA_MODE=threads variant shared-profile 2 --share-device --device-profile "$profile"
+says "$work/$base-shared-profile.jsonl.log" "$profile: [1-9][0-9]* products taken, none tried out"
+CUDA_VISIBLE_DEVICES=1 variant other-device 1 --device-profile "$profile"
+says "$work/$base-other-device.jsonl.log" "$profile: 0 products known of Fake GPU 1 (sm 90, .*), 1 other device or version"
+variant both-devices 2 --device-profile "$profile"
+says "$work/$base-both-devices.jsonl.log" "$profile: [1-9][0-9]* products taken, none tried out"
+head -c 300 "$profile" >"$work/damaged.json"
+code=0
+generate 2 "$work/damaged.jsonl" --dtype float32 --device-profile "$work/damaged.json" || code=$?
+[ "$code" = 2 ] && grep -q "^headrace: .*damaged.json: is no device profile" "$work/damaged.jsonl.log" ||
+  { cat "$work/damaged.jsonl.log"; fail "a damaged device profile: exit code $code"; }
+[ ! -e "$work/damaged.jsonl" ] || fail "a damaged device profile: something was written"
+
 # A cuBLASLt whose first algorithms give rows that depend on how many there are: passed over, or filled up where there is no other.
 FAKE_CUBLASLT_ALGORITHMS=mpos variant another-algorithm 2 -tp 2
 says_not "$work/$base-another-algorithm.jsonl.log" warning
@@ -183,6 +203,8 @@ refused "--kv-cache-dtype int8 is not offered on GPUs" 1 --kv-cache-dtype int8
 refused "--backend .* is for CPUs" 1 --backend reference
 DEVICE=cpu refused "--share-device .* is for GPUs" 1 --share-device
 DEVICE=cpu refused "--transport .* is for GPUs" 2 --transport nccl
+DEVICE=cpu refused "--device-profile .* is for GPUs" 1 --device-profile "$profile"
+CUDA_VISIBLE_DEVICES="" DEVICE=auto refused "--device-profile is for GPUs, and no rank computes on one: " 2 --device-profile "$profile"
 CUDA_VISIBLE_DEVICES="" DEVICE=auto refused "--transport nccl is between GPUs, and no rank computes on one" 2 --transport nccl
 FAKE_NCCL_MISSING=1 refused "--transport nccl: NCCL cannot be loaded" 2 --transport nccl
 FAKE_CUDA_DEVICES=1 FAKE_CUDA_MODE=threads refused "2 ranks of .* share GPU 0, and NCCL takes one a GPU" 2 --share-device --transport nccl
