@@ -40,6 +40,29 @@ set(HEADRACE_SANITIZER_ENVIRONMENT
     "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/lsan.supp;TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp"
 )
 
+# What most tests include, compiled once for all of them: headrace_test_headers, and with JSON
+# headrace_json_test_headers.
+function(headrace_precompile_test target with_json)
+  set(headers headrace_test_headers)
+  if(with_json)
+    set(headers headrace_json_test_headers)
+  endif()
+  if(NOT TARGET ${headers})
+    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/${headers}.cpp CONTENT "// Headers only.\n")
+    add_library(${headers} OBJECT ${PROJECT_BINARY_DIR}/${headers}.cpp)
+    target_link_libraries(${headers} PRIVATE headrace_options GTest::gtest)
+    target_precompile_headers(${headers} PRIVATE <gtest/gtest.h>)
+    if(with_json)
+      target_precompile_headers(${headers} PRIVATE <nlohmann/json.hpp>)
+    endif()
+    target_compile_options(${headers} PRIVATE ${HEADRACE_TEST_OPTIONS})
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${headers})
+endfunction()
+
+# Tests are compiled more often than their own loops take time.
+set(HEADRACE_TEST_OPTIONS $<$<CONFIG:RelWithDebInfo>:-O1>)
+
 # headrace_test(name SOURCES ... LINK ... [TIMEOUT s] [LABELS ...] [RANKS n ...]): one GoogleTest
 # binary <name>_test. Without RANKS it runs as one process; with RANKS it runs under mpirun once for
 # each number, and mpirun's own time limit ends the ranks before CTest's would.
@@ -50,10 +73,12 @@ function(headrace_test name)
   endif()
   headrace_time_limit(ARG_TIMEOUT)
   add_executable(${name}_test ${ARG_SOURCES})
-  target_precompile_headers(${name}_test PRIVATE <gtest/gtest.h>)
+  set(with_json FALSE)
   if("${ARG_LINK}" MATCHES "model|runtime|launch")
-    target_precompile_headers(${name}_test PRIVATE <nlohmann/json.hpp>)
+    set(with_json TRUE)
   endif()
+  headrace_precompile_test(${name}_test ${with_json})
+  target_compile_options(${name}_test PRIVATE ${HEADRACE_TEST_OPTIONS})
   if(NOT ARG_RANKS)
     target_link_libraries(${name}_test PRIVATE ${ARG_LINK} GTest::gtest GTest::gtest_main)
     add_test(NAME ${name} COMMAND ${name}_test)
@@ -76,9 +101,10 @@ function(headrace_test name)
   endforeach()
 endfunction()
 
-# What lets ranks outnumber the cores of a test machine, and root start them in a container.
+# What lets ranks outnumber the cores of a test machine, and root start them in a container. Where a
+# job ends with a code that is not 0, mpirun waits a second for ranks that have gone already.
 set(HEADRACE_MPI_ENVIRONMENT
-    "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;OMPI_MCA_hwloc_base_binding_policy=none;OMPI_MCA_mpi_yield_when_idle=1;ASAN_OPTIONS=detect_leaks=0;${HEADRACE_SANITIZER_ENVIRONMENT};HEADRACE_TEST_SLOWNESS=${HEADRACE_TEST_SLOWNESS}"
+    "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;OMPI_MCA_hwloc_base_binding_policy=none;OMPI_MCA_mpi_yield_when_idle=1;OMPI_MCA_odls_base_sigkill_timeout=0;ASAN_OPTIONS=detect_leaks=0;${HEADRACE_SANITIZER_ENVIRONMENT};HEADRACE_TEST_SLOWNESS=${HEADRACE_TEST_SLOWNESS}"
 )
 
 function(headrace_print_summary)

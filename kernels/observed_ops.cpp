@@ -50,6 +50,11 @@ class ObservedOps final : public WrappedOps {
   void activate(TensorView out, ConstTensorView x, Activation activation) override {
     ops_.activate(out, x, activation);
   }
+  void matmul_activate(TensorView out, ConstTensorView x,
+                       const ActivatedProduct& product) override {
+    observer_(product.w, x);
+    ops_.matmul_activate(out, x, product);
+  }
   void scale(TensorView inout, float factor) override { ops_.scale(inout, factor); }
   void add_scaled(TensorView inout, ConstTensorView x, float factor) override {
     ops_.add_scaled(inout, x, factor);

@@ -142,6 +142,15 @@ void require_parts(const RowParts& parts, std::int64_t cols) {
        std::to_string(cols));
 }
 
+void require_activated_product(const TensorView& out, const ConstTensorView& x,
+                               const ActivatedProduct& product, DType compute_dtype) {
+  require_whole_sum(product.w);
+  require_view(x, {"matmul_activate: x", out.rows, product.w.k(), compute_dtype});
+  require_view(product.room,
+               {.name = "matmul_activate: room", .rows = out.rows, .cols = product.w.n()});
+  require_activation_views(out, product.room, compute_dtype);
+}
+
 bool require_activation_views(const TensorView& out, const ConstTensorView& x,
                               DType compute_dtype) {
   require_view(out, {"activate: out", out.rows, out.cols, compute_dtype});

@@ -58,4 +58,8 @@ void require_parts(const RowParts& parts, std::int64_t cols);
 /// twice nor the same.
 bool require_activation_views(const TensorView& out, const ConstTensorView& x, DType compute_dtype);
 
+/// matmul_activate(): a whole sum, and views that fit it and activate().
+void require_activated_product(const TensorView& out, const ConstTensorView& x,
+                               const ActivatedProduct& product, DType compute_dtype);
+
 }  // namespace headrace

@@ -196,6 +196,15 @@ struct RowLeaders {
   std::span<const LeadingLogit> leading = {};
 };
 
+/// A product of which only activate() is wanted: the weights have a row for each column of what
+/// comes out, or gates' rows first and then as many of what they multiply.
+struct ActivatedProduct {
+  const Matrix& w;
+  const float* bias = nullptr;  // n floats, or null
+  Activation activation = Activation::kSilu;
+  TensorView room;  // float32 [m, n], in the arena, for backends that take a product as a whole
+};
+
 class Ops {
  public:
   virtual ~Ops() = default;
@@ -282,6 +291,12 @@ class Ops {
   /// columns, activation(gate) * up, gates first.
   virtual void activate(TensorView out, ConstTensorView x, Activation activation) = 0;
 
+  /// out compute type [m, i] = what activate() makes of x [m, k] (compute type) times w's transpose
+  /// plus bias. Every backend has to say how it is done; this one does it by matmul() and
+  /// activate(), whose bits it always has.
+  virtual void matmul_activate(TensorView out, ConstTensorView x,
+                               const ActivatedProduct& product) = 0;
+
   /// inout float32 = inout * factor.
   virtual void scale(TensorView inout, float factor) = 0;
 
@@ -311,6 +326,12 @@ class Ops {
   /// Bytes of one block of one layer: keys and values of block_tokens positions.
   virtual std::size_t kv_block_bytes(const AttentionShape& shape, int block_tokens) const = 0;
 };
+
+inline void Ops::matmul_activate(TensorView out, ConstTensorView x,
+                                 const ActivatedProduct& product) {
+  matmul(product.room, x, product.w, product.bias);
+  activate(out, product.room, product.activation);
+}
 
 /// Plain loops, the statement of what every backend computes. Slow; the oracle of tests.
 std::unique_ptr<Ops> make_reference_ops(DType compute_dtype);

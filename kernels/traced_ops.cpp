@@ -75,6 +75,12 @@ class TracedOps final : public WrappedOps {
     const ScopedPhase phase(&recorder_, Phase::kActivation);
     ops_->activate(out, x, activation);
   }
+  void matmul_activate(TensorView out, ConstTensorView x,
+                       const ActivatedProduct& product) override {
+    const ScopedPhase phase(&recorder_, product_phase());
+    add_bound(x.rows, product.w);
+    ops_->matmul_activate(out, x, product);
+  }
   void scale(TensorView inout, float factor) override {
     const ScopedPhase phase(&recorder_, Phase::kElementwise);
     ops_->scale(inout, factor);

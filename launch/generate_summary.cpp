@@ -158,6 +158,9 @@ std::string summary_text(const RunReport& r) {
       r.counts.num_run_prompt_tokens, r.counts.num_run_tokens, duration_text(r.wall_s),
       rate(r.counts.num_run_prompt_tokens, r.wall_s), rate(r.counts.num_run_tokens, r.wall_s),
       r.load_s);
+  if (r.start_up_s > 0.0) {
+    text += fmt::format("first token {:.2f} s after the program's start\n", r.start_up_s);
+  }
   if (r.counts.num_resumed_tokens > 0) {
     text +=
         fmt::format("resume cost: {} tokens taken over, {} computed again to rebuild their cache\n",

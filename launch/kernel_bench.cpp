@@ -193,25 +193,52 @@ class Bench {
         tell_(rate_of(product_work("products", product, *matrices.front(), m),
                       time_product(matrices, operands, m)));
       }
-      if (product.name != "head") continue;
-      for (const std::int64_t m : counts) best_logits(product, matrices, operands, m);
+      for (const std::int64_t m : counts) {
+        if (product.name == "mlp up") activated_product(product, matrices, operands, m);
+        if (product.name == "head") best_logits(product, matrices, operands, m);
+      }
     }
   }
 
-  // What greedy sampling makes of the head.
-  void best_logits(const Product& product, const std::vector<std::unique_ptr<Matrix>>& matrices,
-                   const Operands& operands, std::int64_t m) {
+  // A product with what is made of it: call(room for it, x, matrix).
+  template <class Call>
+  void used_product(const Product& product, const std::vector<std::unique_ptr<Matrix>>& matrices,
+                    const Operands& operands, std::int64_t m, const Call& call) {
     ops_->reserve(static_cast<int>(m), kBlockTokens, attention_shape());
-    std::vector<BestLogit> best(static_cast<std::size_t>(m));
     const TensorView room{operands.out, m, product.n, DType::kFloat32};
+    const TensorView x{operands.x, m, product.k, dtype_};
     std::size_t next = 0;
     const Timing timing = timing_of([&] {
-      ops_->best_logits(best, {operands.x, m, product.k, dtype_}, *matrices[next], {}, room);
+      call(room, x, *matrices[next]);
       next = (next + 1) % matrices.size();
     });
-    Work work = product_work("products", product, *matrices.front(), m);
-    work.kernel = fmt::format("head, best logit {} x {}", product.k, product.n);
-    tell_(rate_of(work, timing));
+    tell_(rate_of(product_work("products", product, *matrices.front(), m), timing));
+  }
+
+  // What the MLP makes of its first product.
+  void activated_product(Product product, const std::vector<std::unique_ptr<Matrix>>& matrices,
+                         const Operands& operands, std::int64_t m) {
+    const std::int64_t cols = model_.gated_mlp ? product.n / 2 : product.n;
+    const auto elements = static_cast<std::size_t>(m * cols);
+    const TensorView out{ops_->arena().take(elements * dtype_bytes(dtype_)), m, cols, dtype_};
+    product.name += ", activated";
+    used_product(product, matrices, operands, m,
+                 [&](const TensorView& room, const TensorView& x, const Matrix& w) {
+                   ops_->matmul_activate(
+                       out, x,
+                       {.w = w, .bias = nullptr, .activation = model_.activation, .room = room});
+                 });
+  }
+
+  // What greedy sampling makes of the head.
+  void best_logits(Product product, const std::vector<std::unique_ptr<Matrix>>& matrices,
+                   const Operands& operands, std::int64_t m) {
+    std::vector<BestLogit> best(static_cast<std::size_t>(m));
+    product.name += ", best logit";
+    used_product(product, matrices, operands, m,
+                 [&](const TensorView& room, const TensorView& x, const Matrix& w) {
+                   ops_->best_logits(best, x, w, {}, room);
+                 });
   }
 
   Work product_work(const std::string& part, const Product& product, const Matrix& matrix,

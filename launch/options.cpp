@@ -75,7 +75,7 @@ OptionSet::OptionSet(About about) : about_(std::move(about)) {
   group("General");
   declare({.name = "config",
            .value = "FILE",
-           .help = "read options from FILE, one `name = value` a line; the command line wins"},
+           .help = "options in FILE, one `name = value` a line; the command line wins"},
           Arity::kOne, "", [this](const Values& v) { config_path_ = v[0]; });
   declare({.name = "help", .help = "print this text (also -h)", .alias = "h"}, Arity::kFlag, "",
           [](const Values&) {});

@@ -359,8 +359,11 @@ TensorView StageModel::run_mlp(const LayerWeights& weights, ConstTensorView norm
   const TensorView gate_up{wide_, normed.rows, widths.gate_up, DType::kFloat32};
   const TensorView activated{inner_, normed.rows, shard_.own.intermediate.size(),
                              ops_.compute_dtype()};
-  ops_.matmul(gate_up, normed, *weights.gate_up.weight, weights.gate_up.bias);
-  ops_.activate(activated, gate_up, config_.activation);
+  ops_.matmul_activate(activated, normed,
+                       {.w = *weights.gate_up.weight,
+                        .bias = weights.gate_up.bias,
+                        .activation = config_.activation,
+                        .room = gate_up});
   return activated;
 }
 

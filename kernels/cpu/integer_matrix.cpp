@@ -141,14 +141,14 @@ void IntegerMatrix::copy_row(float* out, std::int64_t i) const {
   }
 }
 
-std::int64_t IntegerMatrix::num_groups() const {
+std::int64_t IntegerMatrix::num_input_groups() const {
   std::int64_t groups = 0;
   for (const Segment& slice : segments()) groups += num_quantization_groups(slice.num_elements);
   return groups;
 }
 
 std::int64_t IntegerMatrix::row_dwords(int dwords_per_step) const {
-  return num_groups() * (kQuantizationGroup / group_of(quantization_)) * dwords_per_step;
+  return num_input_groups() * (kQuantizationGroup / group_of(quantization_)) * dwords_per_step;
 }
 
 void IntegerMatrix::describe_columns(GemmArgs& args) const {

@@ -24,8 +24,7 @@ class IntegerMatrix final : public PackedMatrix {
   std::int64_t row_dwords(int dwords_per_step) const override;
   void describe_columns(GemmArgs& args) const override;
 
-  /// Groups of inputs over all slices.
-  std::int64_t num_groups() const;
+  std::int64_t num_input_groups() const override;
 
  private:
   bool int4() const { return quantization_ == Quantization::kInt4; }

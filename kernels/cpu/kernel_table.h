@@ -119,10 +119,11 @@ struct AddPartialsArgs {
 
 struct ActivationArgs {
   const float* x = nullptr;  // [rows, cols], gated [rows, 2 * cols]
-  std::byte* out = nullptr;  // [rows, cols] in the compute type
+  std::byte* out = nullptr;  // [rows, out_stride] in the compute type, its first `cols` columns
   Activation activation = Activation::kSilu;
   bool gated = false;
   std::int64_t cols = 0;
+  std::int64_t out_stride = 0;
   std::int64_t row_begin = 0;
   std::int64_t row_end = 0;
 };

@@ -39,6 +39,9 @@ class PackedMatrix : public Matrix {
     return packed_row_dwords(steps_, dwords_per_step);
   }
 
+  /// Groups of a row of inputs that have a scale each; none where inputs are not quantised.
+  virtual std::int64_t num_input_groups() const { return 0; }
+
   /// Scales of the columns, where there are any.
   virtual void describe_columns(GemmArgs& args) const = 0;
 

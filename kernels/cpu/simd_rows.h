@@ -19,7 +19,7 @@ template <class F, class Apply>
       const int n = lanes_at(i, args.cols);
       auto value = apply(L::load_first(x + i, n));
       if (args.gated) value = L::mul(value, L::load_first(x + args.cols + i, n));
-      F::store_elements(args.out, r * args.cols + i, value, n);
+      F::store_elements(args.out, r * args.out_stride + i, value, n);
     }
   }
 }

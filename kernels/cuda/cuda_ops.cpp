@@ -264,6 +264,12 @@ class CudaOps final : public Ops {
                     stream_.get());
   }
 
+  void matmul_activate(TensorView out, ConstTensorView x,
+                       const ActivatedProduct& product) override {
+    require_activated_product(out, x, product, dtype_);
+    Ops::matmul_activate(out, x, product);
+  }
+
   void scale(TensorView inout, float factor) override {
     require_view(inout, {.name = "scale: inout", .rows = inout.rows, .cols = inout.cols});
     launch_scale({inout.f32(), inout.rows * inout.cols, factor}, stream_.get());

@@ -262,6 +262,12 @@ class ReferenceOps final : public Ops {
     }
   }
 
+  void matmul_activate(TensorView out, ConstTensorView x,
+                       const ActivatedProduct& product) override {
+    require_activated_product(out, x, product, dtype_);
+    Ops::matmul_activate(out, x, product);
+  }
+
   void scale(TensorView inout, float factor) override {
     const FlushDenormals guard;
     require_view(inout, {.name = "scale: inout", .rows = inout.rows, .cols = inout.cols});

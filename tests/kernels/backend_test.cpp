@@ -73,6 +73,7 @@ TEST_P(BackendOps, NothingIsAllocatedInsideAStep) {
   fast_->matmul_add(hidden.view(), mixed.view(), *out_matrix, nullptr);
   fast_->add_scaled(hidden.view(), hidden.view(), 0.5F);
   fast_->activate(gated.view(), qkv.view(), Activation::kGeluErf);
+  fast_->matmul_activate(gated.view(), normed.view(), {.w = *qkv_matrix, .room = qkv.view()});
   fast_->soft_cap(qkv.view(), 30.0F);
   fast_->row_statistics(statistics, qkv.view());
   fast_->best_logits(best, normed.view(), *qkv_matrix, {.soft_cap = 30.0F}, qkv.view());

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/kernels/activated_cases.h"
 #include "tests/kernels/best_logits_cases.h"
 
 namespace headrace {
@@ -226,6 +227,21 @@ TEST_P(Matmul, TheBestLogitsAreThoseOfTheWholeProduct) {
 TEST_P(Matmul, ARowWithALogitThatIsNotFiniteHasNoBest) {
   expect_no_best_logit_where_one_is_not_finite(*fast_);
   expect_no_best_logit_where_one_is_not_finite(*reference_);
+}
+
+// Gates whose columns end with a panel and others, more rows than are packed at a time, more
+// columns than a thread keeps.
+TEST_P(Matmul, AnActivatedProductIsWhatTheActivationMakesOfIt) {
+  const std::vector<ActivatedCase> cases = {{0, 16},
+                                            {1, 16, true, true},
+                                            {1, 2064},
+                                            {3, 17, true, true, Activation::kGeluTanh},
+                                            {5, 23, false, true, Activation::kGeluErf},
+                                            {64, 160},
+                                            {241, 304, true, true},
+                                            {241, 520, false, false, Activation::kGeluTanh}};
+  expect_activated_products(*fast_, {weights(), inputs()}, cases);
+  expect_activated_products(*reference_, {weights(), inputs()}, std::span(cases).first(5));
 }
 
 TEST_P(Matmul, EmbedReturnsTheRowsThatWereStored) {

@@ -85,6 +85,11 @@ class FaultyOps : public WrappedOps {
     count();
     real_->activate(out, x, activation);
   }
+  void matmul_activate(TensorView out, ConstTensorView x,
+                       const ActivatedProduct& product) override {
+    count();
+    real_->matmul_activate(out, x, product);
+  }
   void scale(TensorView inout, float factor) override {
     count();
     real_->scale(inout, factor);

@@ -156,6 +156,16 @@ class HostedOps final : public WrappedOps {
     with(out,
          [&](Staged& staged) { ops_->activate(staged.tensor(out), staged.tensor(x), activation); });
   }
+  void matmul_activate(TensorView out, ConstTensorView x,
+                       const ActivatedProduct& product) override {
+    with(out, [&](Staged& staged) {
+      ops_->matmul_activate(staged.tensor(out), staged.tensor(x),
+                            {.w = product.w,
+                             .bias = staged.floats(product.bias, product.w.n()),
+                             .activation = product.activation,
+                             .room = staged.tensor(product.room)});
+    });
+  }
   void scale(TensorView inout, float factor) override {
     with(inout, [&](Staged& staged) { ops_->scale(staged.tensor(inout), factor); });
   }

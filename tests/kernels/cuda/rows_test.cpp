@@ -1,6 +1,7 @@
 // Operators on single rows, on the GPU backend in emulation.
 #include <cmath>
 
+#include "tests/kernels/activated_cases.h"
 #include "tests/kernels/best_logits_cases.h"
 #include "tests/kernels/cuda/cuda_fixture.h"
 #include "tests/kernels/row_cases.h"
@@ -72,6 +73,11 @@ TEST_P(CudaRows, TheBestLogitsAreThoseOfTheWholeProduct) {
   const std::vector<HeadCase> cases = {
       {0, 16}, {1, 1}, {3, 17, {.soft_cap = 2.0F}}, {5, 1025, {.scale = 0.25F}}, {2, 2100}};
   under_schedules([&] { expect_best_logits(*cuda_, {}, cases); });
+}
+
+TEST_P(CudaRows, AnActivatedProductIsWhatTheActivationMakesOfIt) {
+  const std::vector<ActivatedCase> cases = {{0, 16}, {1, 16, true, true}, {3, 17}, {5, 40, false}};
+  under_schedules([&] { expect_activated_products(*cuda_, {}, cases); });
 }
 
 TEST_P(CudaRows, ARowWithALogitThatIsNotFiniteHasNoBest) {

@@ -1,0 +1,288 @@
+#include "kernels/cpu/cpu_products.h"
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+
+#include "kernels/ceil_div.h"
+#include "kernels/cpu/run_flushed.h"
+#include "kernels/thread_pool.h"
+
+namespace headrace {
+namespace {
+
+// Rows of a product that are packed at a time: with K up to a few thousand they stay in the L2
+// cache while every panel passes by.
+constexpr std::int64_t kPackedRows = 240;
+
+// Elements of packed rows that are worth a task of their own: the same product waits for them, so
+// threads have to end together.
+constexpr std::int64_t kPackedPerTask = 8192;
+
+// Products (multiply-adds) that are worth a task of their own: about 5 us at 100 G/s.
+constexpr std::int64_t kProductsPerTask = 500'000;
+
+// Elements of a product that its thread keeps for itself at a time: beside the weights that pass by
+// they stay in the L2 cache (256 KiB).
+constexpr std::int64_t kScratchFloats = 65536;
+
+// Panels of the widest tile, and the rows that it has at most; of more rows, tiles have at most
+// half as many panels (Lanes::tile_rows()).
+constexpr std::int64_t kWidestTile = 4;
+constexpr std::int64_t kRowsOfWidestTile = 5;
+
+// Panels of which so many rows fit the scratch, in whole tiles.
+std::int64_t panels_in_scratch(std::int64_t rows, std::int64_t floats_each) {
+  return kScratchFloats / (floats_each * rows) / kWidestTile * kWidestTile;
+}
+
+bool is_gated(const TensorView& out, const Matrix& w) {
+  return w.n() == 2 * out.cols;
+}
+
+}  // namespace
+
+CpuProducts::CpuProducts(ThreadPool& pool, const KernelTable& kernels, const Int8Kernels& int8)
+    : pool_(pool),
+      kernels_(kernels),
+      int8_(int8),
+      runs_(static_cast<std::size_t>(pool.num_threads())) {}
+
+void CpuProducts::make_room_for(const PackedMatrix& matrix) {
+  const std::int64_t dwords = matrix.row_dwords(kernels_for(matrix).dwords_per_step);
+  const auto bytes = static_cast<std::size_t>(kPackedRows * dwords) * sizeof(std::uint32_t);
+  if (bytes > packed_.bytes()) packed_ = Buffer(bytes);
+  const auto groups = static_cast<std::size_t>(kPackedRows * matrix.num_input_groups());
+  if (groups <= row_scales_.size()) return;
+  row_scales_.resize(groups);
+  row_offsets_.resize(groups);
+  row_half_sums_.resize(2 * groups);
+}
+
+void CpuProducts::reserve() {
+  const auto threads = static_cast<std::size_t>(pool_.num_threads());
+  best_.resize(threads * kPackedRows);
+  if (scratch_.bytes() == 0) scratch_ = Buffer(threads * kScratchFloats * sizeof(float));
+}
+
+void CpuProducts::multiply(const TensorView& out, const ConstTensorView& x,
+                           const PackedMatrix& matrix, const ProductEnd& end) {
+  const ProductKernels& kernels = kernels_for(matrix);
+  const Panels panels{.count = matrix.num_panels(),
+                      .products_each = kPanelColumns * matrix.k(),
+                      .most = matrix.num_panels()};
+  for (std::int64_t row = 0; row < out.rows; row += kPackedRows) {
+    GemmArgs whole = packed_product(x, matrix, {row, std::min(kPackedRows, out.rows - row)});
+    whole.out = out.f32() + row * out.cols;
+    whole.out_stride = out.cols;
+    whole.value_stride = out.rows * out.cols;
+    whole.bias = end.bias;
+    whole.epilogue = end.epilogue;
+    over_panels(panels, whole,
+                [&](std::int64_t /*thread*/, const GemmArgs& part) { kernels.gemm(part); });
+  }
+}
+
+void CpuProducts::best_logits(std::span<BestLogit> out, const ConstTensorView& x,
+                              const PackedMatrix& matrix, const LogitChange& change) {
+  if (best_.empty()) throw std::logic_error("best_logits: reserve() comes first");
+  for (std::int64_t row = 0; row < x.rows; row += kPackedRows) {
+    const std::int64_t rows = std::min(kPackedRows, x.rows - row);
+    best_of_packed(out.subspan(static_cast<std::size_t>(row), static_cast<std::size_t>(rows)),
+                   matrix, packed_product(x, matrix, {row, rows}), change);
+  }
+}
+
+bool CpuProducts::activates(const TensorView& out, const ActivatedProduct& product) {
+  return !is_gated(out, product.w) || out.cols % kPanelColumns == 0;
+}
+
+void CpuProducts::multiply_and_activate(const TensorView& out, const ConstTensorView& x,
+                                        const ActivatedProduct& product) {
+  if (scratch_.bytes() == 0) throw std::logic_error("matmul_activate: reserve() comes first");
+  const auto& matrix = dynamic_cast<const PackedMatrix&>(product.w);
+  const auto row_bytes = out.cols * static_cast<std::int64_t>(dtype_bytes(out.dtype));
+  for (std::int64_t row = 0; row < out.rows; row += kPackedRows) {
+    const std::int64_t rows = std::min(kPackedRows, out.rows - row);
+    GemmArgs whole = packed_product(x, matrix, {row, rows});
+    whole.bias = product.bias;
+    const TensorView some{out.data + row * row_bytes, rows, out.cols, out.dtype};
+    activate_packed(some, matrix, whole, product.activation);
+  }
+}
+
+// Packs the rows; what their product takes, apart from where it goes.
+GemmArgs CpuProducts::packed_product(const ConstTensorView& x, const PackedMatrix& matrix,
+                                     Rows rows) {
+  pack(x, matrix, rows);
+  GemmArgs args{.packed = packed_rows(),
+                .rows = rows.count,
+                .weights = matrix.panels(),
+                .steps = matrix.steps(),
+                .n = matrix.n(),
+                .segments = matrix.segments().data(),
+                .num_segments = static_cast<int>(matrix.segments().size()),
+                .row_dwords = matrix.row_dwords(kernels_for(matrix).dwords_per_step),
+                .row_scales = row_scales_.data(),
+                .row_offsets = row_offsets_.data(),
+                .row_half_sums = row_half_sums_.data()};
+  matrix.describe_columns(args);
+  return args;
+}
+
+void CpuProducts::pack(const ConstTensorView& x, const PackedMatrix& matrix, Rows rows) {
+  const ProductKernels& kernels = kernels_for(matrix);
+  const std::int64_t blocks = num_row_blocks(rows.count, kernels.tile_rows);
+  const std::int64_t row_dwords = matrix.row_dwords(kernels.dwords_per_step);
+  const std::int64_t per_task =
+      std::max<std::int64_t>(1, kPackedPerTask / (kernels.tile_rows * x.cols));
+  run_flushed(pool_, ceil_div(blocks, per_task), [&](std::int64_t task) {
+    for (std::int64_t b = task * per_task; b < std::min(blocks, (task + 1) * per_task); ++b) {
+      const std::int64_t begin = b * rows.count / blocks;
+      kernels.pack({.x = x.data,
+                    .k = x.cols,
+                    .steps = matrix.steps(),
+                    .first_row = rows.first + begin,
+                    .num_rows = static_cast<int>((b + 1) * rows.count / blocks - begin),
+                    .packed = packed_rows() + begin * row_dwords,
+                    .segments = matrix.segments().data(),
+                    .num_segments = static_cast<int>(matrix.segments().size()),
+                    .scales = row_scales_.data() + begin,
+                    .offsets = row_offsets_.data() + begin,
+                    .group_stride = rows.count,
+                    .half_sums = row_half_sums_.data() + begin});
+    }
+  });
+}
+
+// The panels in groups: work(thread, part) for each. A thread goes through a run of groups that lie
+// behind each other, so that the panels that it fetches ahead are its own, and helps with the
+// others' runs when it is through: one that loses its core for a while holds up a group, not its
+// share of the product.
+template <class Work>
+void CpuProducts::over_panels(const Panels& panels, const GemmArgs& whole, const Work& work) {
+  const std::int64_t group = std::min(panels.most, panels_of_group(panels, whole.rows));
+  const std::int64_t groups = ceil_div(panels.count, group);
+  const std::int64_t threads = pool_.num_threads();
+  for (std::int64_t t = 0; t < threads; ++t) {
+    GroupRun& own = runs_[static_cast<std::size_t>(t)];
+    own.next.store(groups * t / threads, std::memory_order_relaxed);
+    own.end = groups * (t + 1) / threads;
+  }
+  run_flushed(pool_, groups, [&](std::int64_t /*one of as many*/) {
+    const std::int64_t thread = pool_.thread_index();
+    GemmArgs part = whole;
+    part.panel_begin = take_group(thread) * group;
+    part.panel_end = std::min(panels.count, part.panel_begin + group);
+    work(thread, part);
+  });
+}
+
+// A group of the thread's own run, or else of the next one that has some. As many are taken as
+// there are.
+std::int64_t CpuProducts::take_group(std::int64_t thread) {
+  const auto threads = static_cast<std::size_t>(pool_.num_threads());
+  for (std::size_t i = static_cast<std::size_t>(thread);; i = (i + 1) % threads) {
+    GroupRun& run = runs_[i];
+    if (run.next.load(std::memory_order_relaxed) >= run.end) continue;
+    const std::int64_t taken = run.next.fetch_add(1, std::memory_order_relaxed);
+    if (taken < run.end) return taken;
+  }
+}
+
+// Several groups for each thread, each worth it, and of whole tiles.
+std::int64_t CpuProducts::panels_of_group(const Panels& panels, std::int64_t rows) const {
+  const std::int64_t products = std::max<std::int64_t>(1, panels.products_each * rows);
+  const std::int64_t worth = ceil_div(kProductsPerTask, products);
+  const std::int64_t fair = panels.count / (std::int64_t{8} * pool_.num_threads());
+  const std::int64_t tile = rows <= kRowsOfWidestTile ? kWidestTile : kWidestTile / 2;
+  return std::max(ceil_div(worth, tile), fair / tile) * tile;
+}
+
+// A thread takes the logits of a group in while they are in its cache.
+void CpuProducts::best_of_packed(std::span<BestLogit> out, const PackedMatrix& matrix,
+                                 const GemmArgs& whole, const LogitChange& change) {
+  const Panels panels{.count = matrix.num_panels(),
+                      .products_each = kPanelColumns * matrix.k(),
+                      .most = panels_in_scratch(whole.rows, kPanelColumns)};
+  const BestLogit none{.value = -std::numeric_limits<float>::infinity(), .id = -1};
+  std::fill(best_.begin(), best_.end(), none);
+  over_panels(panels, whole, [&](std::int64_t thread, const GemmArgs& part) {
+    take_in_panels(thread, matrix, part, change);
+  });
+  for (std::size_t row = 0; row < out.size(); ++row) {
+    out[row] = best_[row];
+    for (std::size_t at = row + kPackedRows; at < best_.size(); at += kPackedRows) {
+      out[row] = better(out[row], best_[at]);
+    }
+  }
+}
+
+void CpuProducts::take_in_panels(std::int64_t thread, const PackedMatrix& matrix, GemmArgs part,
+                                 const LogitChange& change) {
+  const std::int64_t first = part.panel_begin * kPanelColumns;
+  const std::int64_t cols = std::min(part.n, part.panel_end * kPanelColumns) - first;
+  part.out = scratch_of(thread);
+  part.out_stride = cols;
+  part.first_column = first;
+  kernels_for(matrix).gemm(part);
+  const std::int64_t count = part.rows * cols;
+  if (change.scale != 1.0F) kernels_.scale(part.out, count, change.scale);
+  if (change.soft_cap > 0.0F) kernels_.soft_cap(part.out, count, change.soft_cap);
+  BestLogit* best = best_.data() + thread * kPackedRows;
+  for (std::int64_t row = 0; row < part.rows; ++row) {
+    kernels_.take_in_logits(best[row], part.out + row * cols, cols, first);
+  }
+}
+
+// A task makes some columns of `out`: gates into the left half of its scratch, what they multiply
+// into the right one.
+void CpuProducts::activate_packed(const TensorView& out, const PackedMatrix& matrix,
+                                  const GemmArgs& whole, Activation activation) {
+  const bool gated = is_gated(out, matrix);
+  const std::int64_t parts = gated ? 2 : 1;
+  const std::int64_t own_panels = ceil_div(out.cols, kPanelColumns);
+  const Panels panels{.count = own_panels,
+                      .products_each = parts * kPanelColumns * matrix.k(),
+                      .most = panels_in_scratch(whole.rows, parts * kPanelColumns)};
+  over_panels(panels, whole, [&](std::int64_t thread, GemmArgs part) {
+    const std::int64_t first = part.panel_begin * kPanelColumns;
+    const std::int64_t cols = std::min(out.cols, part.panel_end * kPanelColumns) - first;
+    float* scratch = scratch_of(thread);
+    part.out_stride = parts * cols;
+    for (std::int64_t i = 0; i < parts; ++i) {
+      part.out = scratch + i * cols;
+      part.first_column = i * out.cols + first;
+      kernels_for(matrix).gemm(part);
+      part.panel_begin += own_panels;
+      part.panel_end += own_panels;
+    }
+    kernels_.activate({.x = scratch,
+                       .out = out.data + first * static_cast<std::int64_t>(dtype_bytes(out.dtype)),
+                       .activation = activation,
+                       .gated = gated,
+                       .cols = cols,
+                       .out_stride = out.cols,
+                       .row_begin = 0,
+                       .row_end = whole.rows});
+  });
+}
+
+const ProductKernels& CpuProducts::kernels_for(const PackedMatrix& matrix) const {
+  const bool integers = matrix.inputs() == QuantizedInputs::kInt8;
+  switch (matrix.quantization()) {
+    case Quantization::kInt8:
+      return integers ? int8_.products : kernels_.int8_weights;
+    case Quantization::kInt4:
+      return integers ? int8_.int4_products : kernels_.int4_weights;
+    case Quantization::kNone:
+      break;
+  }
+  return kernels_.products;
+}
+
+float* CpuProducts::scratch_of(std::int64_t thread) {
+  return reinterpret_cast<float*>(scratch_.data()) + thread * kScratchFloats;
+}
+
+}  // namespace headrace
