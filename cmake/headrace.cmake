@@ -101,10 +101,9 @@ function(headrace_test name)
   endforeach()
 endfunction()
 
-# What lets ranks outnumber the cores of a test machine, and root start them in a container. Where a
-# job ends with a code that is not 0, mpirun waits a second for ranks that have gone already.
+# What lets ranks outnumber the cores of a test machine, and root start them in a container.
 set(HEADRACE_MPI_ENVIRONMENT
-    "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;OMPI_MCA_hwloc_base_binding_policy=none;OMPI_MCA_mpi_yield_when_idle=1;OMPI_MCA_odls_base_sigkill_timeout=0;ASAN_OPTIONS=detect_leaks=0;${HEADRACE_SANITIZER_ENVIRONMENT};HEADRACE_TEST_SLOWNESS=${HEADRACE_TEST_SLOWNESS}"
+    "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;OMPI_MCA_hwloc_base_binding_policy=none;OMPI_MCA_mpi_yield_when_idle=1;ASAN_OPTIONS=detect_leaks=0;${HEADRACE_SANITIZER_ENVIRONMENT};HEADRACE_TEST_SLOWNESS=${HEADRACE_TEST_SLOWNESS}"
 )
 
 function(headrace_print_summary)

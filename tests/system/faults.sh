@@ -3,6 +3,7 @@
 # words; the same command without the fault then ends with the bytes of an undisturbed run. Run with the faulty program.
 #   RUNS=30 SEED=2 tests/system/faults.sh FAULTY_HEADRACE WORK_DIR
 . tests/system/common.sh
+leave_ranks_a_second
 RANDOM=${SEED:-5}
 runs=${RUNS:-8}
 limit_s=$(time_limit 20)  # of a job that a fault ends: the machine may be busy

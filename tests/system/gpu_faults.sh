@@ -4,6 +4,7 @@
 # kind of call:
 #   FULL=1 tests/system/gpu_faults.sh EMULATED_HEADRACE WORK_DIR
 . tests/system/common.sh
+leave_ranks_a_second
 export FAKE_CUDA_DEVICES=2 FAKE_CUDA_MODE=threads DEVICE=cuda
 unset CUDA_VISIBLE_DEVICES
 

@@ -133,6 +133,7 @@ reads int8-once-a-node 1:2,2:2 2 -dp 4 --load node
 layout replicas 1:2,2:1,3:1 -pp 2 -dp 2 --load broadcast
 
 # A job that is long enough to be met in its middle.
+leave_ranks_a_second
 repeated 60 >"$work/many.jsonl"
 requests=$work/many.jsonl
 code=0

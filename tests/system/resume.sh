@@ -3,6 +3,7 @@
 # launcher, by SIGKILL or by a signal that asks to stop; also when the layout changes between the runs.
 #   RUNS=40 SEED=1 tests/system/resume.sh HEADRACE WORK_DIR     more and other moments
 . tests/system/common.sh
+leave_ranks_a_second
 RANDOM=${SEED:-11}
 runs=${RUNS:-8}
 

@@ -47,6 +47,7 @@ fi
 # More work than can be done before the signal; everything is in flight when it comes.
 repeated 500 >"$work/many.jsonl"
 requests=$work/many.jsonl
+leave_ranks_a_second
 generate 2 "$work/stopped.jsonl" --trace "$work/stopped.json" --threads 1 &
 job=$!
 for ((i = 0; i < 500; ++i)); do
