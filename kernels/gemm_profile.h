@@ -4,9 +4,9 @@
 #pragma once
 
 #include <array>
-#include <compare>
 #include <cstdint>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "kernels/tensor.h"
@@ -28,7 +28,11 @@ struct GemmShape {
   std::uint32_t alignment = 0;   // bytes that all operands are multiples of: 2, 4, 8 or 16
   std::int64_t filled_rows = 0;  // as many as there always may be; 0: nothing is filled up
 
-  friend auto operator<=>(const GemmShape&, const GemmShape&) = default;
+  friend bool operator==(const GemmShape&, const GemmShape&) = default;
+  friend bool operator<(const GemmShape& a, const GemmShape& b) {
+    return std::tie(a.n, a.k, a.stride, a.dtype, a.alignment, a.filled_rows) <
+           std::tie(b.n, b.k, b.stride, b.dtype, b.alignment, b.filled_rows);
+  }
 };
 
 struct GemmAnswer {

@@ -191,6 +191,8 @@ std::optional<GemmProfile> known_products(const Options& o) {
 }
 
 void keep_products(const Options& o, const GemmProfile& profile) {
+  std::cerr << fmt::format("{}: {} products taken, {} tried out\n", o.device_profile,
+                           profile.num_taken(), profile.found().size());
   if (profile.found().empty()) return;
   add_to_device_profile(o.device_profile,
                         {{profiled_device(cuda_devices().devices.front()), profile.found()}});

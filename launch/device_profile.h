@@ -14,12 +14,12 @@
 // Algorithms mean nothing to another device, library or driver: each has a part of its own.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 #include "kernels/cuda_backend.h"
 #include "kernels/gemm_profile.h"
@@ -33,7 +33,11 @@ struct ProfiledDevice {
   std::uint64_t cublaslt = 0;
   int driver = 0;
 
-  friend auto operator<=>(const ProfiledDevice&, const ProfiledDevice&) = default;
+  friend bool operator==(const ProfiledDevice&, const ProfiledDevice&) = default;
+  friend bool operator<(const ProfiledDevice& a, const ProfiledDevice& b) {
+    return std::tie(a.name, a.sm, a.cublaslt, a.driver) <
+           std::tie(b.name, b.sm, b.cublaslt, b.driver);
+  }
   std::string text() const;  // "NVIDIA H200 (sm 90, cuBLASLt 13.1.0, driver for CUDA 13.0)"
 };
 
