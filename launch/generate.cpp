@@ -148,6 +148,7 @@ class Job {
                                                    .loading_peak_bytes = loading_peak_bytes_,
                                                    .peak_memory_bytes = peak_memory_bytes(),
                                                    .num_threads = setup_.num_threads,
+                                                   .draws = executor_->draw_counts(),
                                                    .host = environment_.host()}),
                                     0);
     std::vector<RankReport> reports;

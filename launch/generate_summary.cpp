@@ -89,6 +89,8 @@ std::string encode_report(const RankReport& report) {
               {"loading_peak_bytes", report.loading_peak_bytes},
               {"peak_memory_bytes", report.peak_memory_bytes},
               {"threads", report.num_threads},
+              {"draws_from_leaders", report.draws.from_leaders},
+              {"draws_from_rows", report.draws.from_rows},
               {"host", report.host}}
       .dump();
 }
@@ -105,6 +107,8 @@ RankReport decode_report(const std::string& text) {
       .loading_peak_bytes = json.at("loading_peak_bytes"),
       .peak_memory_bytes = json.at("peak_memory_bytes"),
       .num_threads = json.at("threads"),
+      .draws = {.from_leaders = json.at("draws_from_leaders"),
+                .from_rows = json.at("draws_from_rows")},
       .host = json.at("host")};
 }
 
@@ -124,7 +128,9 @@ Json summary_json(const RunReport& r) {
                      {"weight_bytes", rank.weight_bytes},
                      {"kv_cache_bytes", rank.kv_cache_bytes},
                      {"loading_peak_bytes", rank.loading_peak_bytes},
-                     {"peak_memory_bytes", rank.peak_memory_bytes}});
+                     {"peak_memory_bytes", rank.peak_memory_bytes},
+                     {"draws_from_leaders", rank.draws.from_leaders},
+                     {"draws_from_rows", rank.draws.from_rows}});
   }
   const Totals totals = totals_of(r.replicas);
   return {{"layout", r.layout},

@@ -10,6 +10,7 @@
 #include "partition/topology.h"
 #include "runtime/dispatch/work_message.h"
 #include "runtime/driver/host_side.h"
+#include "runtime/pipeline/stage_executor.h"
 #include "runtime/pipeline/stage_times.h"
 
 namespace headrace {
@@ -23,6 +24,7 @@ struct RankReport {
   std::uint64_t loading_peak_bytes = 0;  // of memory, by the time the weights were there
   std::uint64_t peak_memory_bytes = 0;
   int num_threads = 0;
+  DrawCounts draws;
   std::string host;
 };
 

@@ -108,12 +108,17 @@ StepResult StageExecutor::sample(const StepPlan& plan, ConstTensorView hidden) {
 
 // Only the rows whose leaders do not tell the token come to the host.
 void StageExecutor::draw(int first, const StageModel::Logits& logits) {
+  std::int64_t num_whole = logits.values.rows;
   if (!logits.leaders.empty()) {
+    num_whole = 0;
     for (const IndexRange& rows :
          sampler_->draw_from_leaders(first, logits.leaders, logits.statistics)) {
       model_.bring_logits(rows);
+      num_whole += rows.size();
     }
   }
+  draw_counts_.from_leaders += logits.values.rows - num_whole;
+  draw_counts_.from_rows += num_whole;
   sampler_->draw(first, logits.values, logits.statistics);
 }
 

@@ -2,6 +2,7 @@
 // plan into rows for the model, and on the last stage draws the tokens.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -17,6 +18,13 @@ struct ExecutorLimits {
   int max_num_seqs = 0;
   int max_length = 0;      // of one sequence
   int max_logit_rows = 0;  // of StageSize
+};
+
+/// Rows of logits that this rank has drawn from, other than those of which the best logit is
+/// enough.
+struct DrawCounts {
+  std::int64_t from_leaders = 0;  // nothing else came from the device
+  std::int64_t from_rows = 0;
 };
 
 class StageExecutor {
@@ -36,6 +44,8 @@ class StageExecutor {
   /// Tokens and scores of the step that forward() just ran. Only on the last stage, all its ranks
   /// together: each draws its share of the rows, the first one has the result.
   StepResult sample(const StepPlan& plan, ConstTensorView hidden);
+
+  const DrawCounts& draw_counts() const { return draw_counts_; }
 
  private:
   void apply(const StepPlan& plan);
@@ -65,6 +75,7 @@ class StageExecutor {
   std::vector<ScoredToken> drawn_;         // by this rank, for the first one
   std::vector<std::byte> drawn_bytes_;
   std::vector<BestLogit> best_;  // of the step's greedy rows
+  DrawCounts draw_counts_;
 };
 
 /// Bytes of a rank's buffer in the exchange of a last stage: its share of a step's tokens.

@@ -79,11 +79,14 @@ cat >"$work/drawn.requests" <<'END'
 END
 sed 's/}$/, "logit_bias": {"3": 0}}/' "$work/drawn.requests" >"$work/whole.requests"
 requests=$work/whole.requests run whole 1 --dtype float32 --deterministic
+says "$work/whole.jsonl.summary.json" '"draws_from_leaders": *0,'
 for layout in "-pp 1" "-tp 2"; do
   rm -f "$work"/leading.jsonl*
   # shellcheck disable=SC2086
   requests=$work/drawn.requests run leading "${layout#* }" --dtype float32 --deterministic $layout
   same "$work/whole.jsonl" "$work/leading.jsonl" "leaders with $layout"
+  says "$work/leading.jsonl.summary.json" '"draws_from_leaders": *[1-9]'
+  says "$work/leading.jsonl.summary.json" '"draws_from_rows": *[1-9]'  # penalties
 done
 
 # A device profile: what one start has tried out the next one takes, on every rank; a device of another name is tried out beside it.
