@@ -333,6 +333,12 @@ inline void Ops::matmul_activate(TensorView out, ConstTensorView x,
   activate(out, product.room, product.activation);
 }
 
+/// What becomes of products with the head: by scale() and soft_cap().
+inline void change_logits(Ops& ops, TensorView logits, const LogitChange& change) {
+  if (change.scale != 1.0F) ops.scale(logits, change.scale);
+  if (change.soft_cap > 0.0F) ops.soft_cap(logits, change.soft_cap);
+}
+
 /// Plain loops, the statement of what every backend computes. Slow; the oracle of tests.
 std::unique_ptr<Ops> make_reference_ops(DType compute_dtype);
 

@@ -26,6 +26,7 @@ StageModel::StageModel(const ModelConfig& config, StagePart part, StageWeights w
       exchange_(exchange),
       shard_(stage_shard(config, part)),
       attention_(attention_shape(config, part, size.kv_type)),
+      logit_change_{.scale = config.logit_scale, .soft_cap = config.logit_soft_cap},
       rotations_(config.rope, part.num_layers() > 0 ? size.max_rows : 0, ops.arena()) {
   take_workspace();
   if (part.num_layers() > 0) {
@@ -455,8 +456,7 @@ std::span<const BestLogit> StageModel::best_logits(ConstTensorView hidden,
                         .rows = normed.rows,
                         .cols = head->n(),
                         .dtype = DType::kFloat32};
-  ops_.best_logits(best, normed, *head,
-                   {.scale = config_.logit_scale, .soft_cap = config_.logit_soft_cap}, room);
+  ops_.best_logits(best, normed, *head, logit_change_, room);
   for (BestLogit& each : best) {
     if (each.id >= 0) each.id += shard_.own.vocab.begin;
   }
@@ -470,8 +470,7 @@ StageModel::Logits StageModel::logits(ConstTensorView hidden, std::span<const st
   const auto num_own = static_cast<std::size_t>(own.size());
   const TensorView values{logits_.device(), own.size(), config_.vocab_size, DType::kFloat32};
   multiply_by_head(values, normed, own);
-  if (config_.logit_scale != 1.0F) ops_.scale(values, config_.logit_scale);
-  if (config_.logit_soft_cap > 0.0F) ops_.soft_cap(values, config_.logit_soft_cap);
+  change_logits(ops_, values, logit_change_);
   Logits logits{.values = {logits_.host(), values.rows, values.cols, values.dtype},
                 .statistics = std::span(statistics_).first(num_own),
                 .leaders = {}};

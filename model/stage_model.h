@@ -120,6 +120,7 @@ class StageModel {
   TensorExchange* exchange_;
   StageShard shard_;
   AttentionShape attention_;
+  LogitChange logit_change_;
   Rotations rotations_;
   std::optional<Rotations> window_rotations_;  // of windowed layers, where they have their own
   KvPlaces kv_places_;

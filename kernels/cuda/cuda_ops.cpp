@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/ceil_div.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/cuda_arena.h"
@@ -29,10 +30,6 @@ namespace {
 
 constexpr std::int64_t kLeastTables = std::int64_t{1} << 18;  // 4 million tokens in blocks of 16
 constexpr int kSmallestBlock = 16;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
 
 // Most sums that wait for each other while the tree is walked, the one being added included.
 std::int64_t depth_of(const ReductionTree& tree) {
@@ -305,8 +302,7 @@ class CudaOps final : public Ops {
     if (out.empty()) return;
     StepBuffers& buffers = buffers_for_facts("best_logits", out.size());
     matmul(room, x, w, nullptr);
-    if (change.scale != 1.0F) scale(room, change.scale);
-    if (change.soft_cap > 0.0F) soft_cap(room, change.soft_cap);
+    change_logits(*this, room, change);
     launch_best_logits(
         {.logits = room.f32(), .out = buffers.best, .rows = room.rows, .vocab = room.cols},
         stream_.get());

@@ -316,8 +316,7 @@ class ReferenceOps final : public Ops {
     const TensorView all{reinterpret_cast<std::byte*>(logits.data()), x.rows, w.n(),
                          DType::kFloat32};
     matmul(all, x, w, nullptr);
-    if (change.scale != 1.0F) scale(all, change.scale);
-    if (change.soft_cap > 0.0F) soft_cap(all, change.soft_cap);
+    change_logits(*this, all, change);
     for (std::size_t r = 0; r < out.size(); ++r) {
       const float* row = logits.data() + static_cast<std::int64_t>(r) * w.n();
       out[r] = best_of({row, static_cast<std::size_t>(w.n())});

@@ -88,20 +88,28 @@ void StageExecutor::forward(const StepPlan& plan, TensorView hidden) {
   model_.forward(hidden, plan.tokens, rows_of_groups_);
 }
 
-// Logits are taken for a few rows at a time, so that they never need room for a whole step of them.
+// Logits are taken for a few rows at a time, so that they never need room for a whole step of them:
+// body(place of the first one among rows, some of them).
+template <class Body>
+void StageExecutor::in_turns(std::span<const std::int32_t> rows, const Body& body) const {
+  const auto most = static_cast<std::size_t>(limits_.max_logit_rows);
+  for (std::size_t at = 0; at < rows.size(); at += most) {
+    body(at, rows.subspan(at, std::min(most, rows.size() - at)));
+  }
+}
+
 StepResult StageExecutor::sample(const StepPlan& plan, ConstTensorView hidden) {
   sampler_->begin(plan);
   sample_greedy(hidden);
   const std::span<const std::int32_t> rows = sampler_->rows_with_logits();
-  const auto most = static_cast<std::size_t>(limits_.max_logit_rows);
-  for (std::size_t at = 0; at < rows.size(); at += most) {
-    const auto turn = rows.subspan(at, std::min(most, rows.size() - at));
+  const std::span<const float> temperatures = sampler_->leader_temperatures();
+  in_turns(rows, [&](std::size_t at, std::span<const std::int32_t> turn) {
     const StageModel::Logits logits =
-        model_.logits(hidden, turn, sampler_->leader_temperatures().subspan(at, turn.size()));
+        model_.logits(hidden, turn, temperatures.subspan(at, turn.size()));
     const IndexRange own =
         model_.own_rows(static_cast<int>(turn.size()), model_.part().tensor_rank);
     draw(static_cast<int>(at) + own.begin, logits);
-  }
+  });
   if (exchange_ != nullptr && !rows.empty()) collect_drawn();
   return model_.part().tensor_rank == 0 ? sampler_->take_result() : StepResult{};
 }
@@ -127,12 +135,10 @@ void StageExecutor::sample_greedy(ConstTensorView hidden) {
   const std::span<const std::int32_t> rows = sampler_->greedy_rows();
   if (rows.empty()) return;
   best_.clear();
-  const auto most = static_cast<std::size_t>(limits_.max_logit_rows);
-  for (std::size_t at = 0; at < rows.size(); at += most) {
-    const auto turn = rows.subspan(at, std::min(most, rows.size() - at));
+  in_turns(rows, [&](std::size_t /*at*/, std::span<const std::int32_t> turn) {
     const std::span<const BestLogit> best = model_.best_logits(hidden, turn);
     best_.insert(best_.end(), best.begin(), best.end());
-  }
+  });
   if (exchange_ != nullptr) collect_best();
   if (model_.part().tensor_rank == 0) sampler_->take_best(best_);
 }

@@ -49,6 +49,8 @@ class StageExecutor {
 
  private:
   void apply(const StepPlan& plan);
+  template <class Body>
+  void in_turns(std::span<const std::int32_t> rows, const Body& body) const;
   void draw(int first, const StageModel::Logits& logits);
   void sample_greedy(ConstTensorView hidden);
   void collect_best();

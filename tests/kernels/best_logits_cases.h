@@ -37,8 +37,7 @@ inline std::vector<BestLogit> looked_through(Ops& ops, const HeadCase& head, con
                                              const Matrix& w) {
   Tensor logits(head.m, head.n);
   ops.matmul(logits.view(), x.view(), w, nullptr);
-  if (head.change.scale != 1.0F) ops.scale(logits.view(), head.change.scale);
-  if (head.change.soft_cap > 0.0F) ops.soft_cap(logits.view(), head.change.soft_cap);
+  change_logits(ops, logits.view(), head.change);
   std::vector<BestLogit> best(static_cast<std::size_t>(head.m), {-INFINITY, -1});
   for (std::int64_t i = 0; i < logits.size(); ++i) {
     BestLogit& of_row = best[static_cast<std::size_t>(i / head.n)];
