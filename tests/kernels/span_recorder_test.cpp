@@ -76,7 +76,8 @@ TEST(SpanRecorder, KeepsTheLatestSpansAndCountsTheOthers) {
   EXPECT_EQ(recorder.num_dropped(), 6);
 }
 
-TEST(SpanRecorder, PausesThatFollowEachOtherAreOneWait) {
+// Some pauses right after each other, and one later.
+std::vector<Span> spans_of_pauses() {
   SpanRecorder recorder(16);
   recorder.start();
   for (int i = 0; i < 5; ++i) {
@@ -85,7 +86,20 @@ TEST(SpanRecorder, PausesThatFollowEachOtherAreOneWait) {
   spend(200);
   { const ScopedPhase wait(&recorder, Phase::kWait); }
   recorder.stop();
-  EXPECT_EQ(recorder.spans().size(), 2U);
+  return recorder.spans();
+}
+
+TEST(SpanRecorder, PausesThatFollowEachOtherAreOneWait) {
+  // A thread that loses its core between two of them has waits apart; not every time.
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    const std::vector<Span> spans = spans_of_pauses();
+    ASSERT_GE(spans.size(), 2U);
+    for (std::size_t i = 1; i < spans.size(); ++i) {
+      ASSERT_GT(spans[i].begin_ns - spans[i - 1].end_ns, 20'000);
+    }
+    if (spans.size() == 2) return;
+  }
+  FAIL() << "pauses right after each other never became one wait";
 }
 
 TEST(SpanRecorder, APhaseThatIsWithdrawnLeavesNoSpan) {
