@@ -9,9 +9,10 @@
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <stdexcept>
 
-#include "runtime/job/file_ops.h"
+#include "model/checkpoint/partial_file.h"
 #include "runtime/job/hash.h"
 
 namespace headrace {
@@ -63,10 +64,11 @@ const ordered_json& list(const ordered_json& object, const char* key) {
 
 // One of the values with these names.
 template <class Value, std::size_t kCount>
-using Names = std::array<std::pair<const char*, Value>, kCount>;
+using Names = std::array<std::pair<std::string_view, Value>, kCount>;
 
-constexpr Names<DType, 3> kTypes{
-    {{"float32", DType::kFloat32}, {"bfloat16", DType::kBFloat16}, {"float16", DType::kFloat16}}};
+constexpr Names<DType, 3> kTypes{{{dtype_name(DType::kFloat32), DType::kFloat32},
+                                  {dtype_name(DType::kBFloat16), DType::kBFloat16},
+                                  {dtype_name(DType::kFloat16), DType::kFloat16}}};
 constexpr Names<GemmRows, 3> kRows{{{"steady", GemmRows::kSteady},
                                     {"filled", GemmRows::kFilled},
                                     {"unsteady", GemmRows::kUnsteady}}};
@@ -82,7 +84,7 @@ Value named(const Names<Value, kCount>& names, const ordered_json& object, const
 }
 
 template <class Value, std::size_t kCount>
-const char* name_of(const Names<Value, kCount>& names, Value wanted) {
+std::string_view name_of(const Names<Value, kCount>& names, Value wanted) {
   const auto found =
       std::ranges::find(names, wanted, [](const auto& entry) { return entry.second; });
   return found->first;
@@ -132,9 +134,8 @@ GemmShape shape_of(const ordered_json& product) {
 GemmAnswer answer_of(const ordered_json& product, const GemmShape& shape) {
   const GemmRows rows = named(kRows, product, "rows");
   // What is filled up has room for no more; a row at a time always fits.
-  const std::int64_t most = rows == GemmRows::kFilled
-                                ? std::max<std::int64_t>(shape.filled_rows, 1)
-                                : kMostTriedRows;
+  const std::int64_t most =
+      rows == GemmRows::kFilled ? std::max<std::int64_t>(shape.filled_rows, 1) : kMostTriedRows;
   return {.algorithm = words_of(text(product, "algorithm")),
           .rows = rows,
           .most_rows = integer(product, "most_rows", 1, most)};
@@ -232,18 +233,14 @@ std::string read_device_profile(const std::filesystem::path& path) {
 }
 
 void add_to_device_profile(const std::filesystem::path& path, const DeviceProfile& found) {
+  PartialFile file(path);  // which keeps other programs from it between reading and writing
   DeviceProfile merged = found;
   for (auto& [device, answers] : parse_device_profile(read_device_profile(path), path.string())) {
     merged[device].merge(answers);  // what was found stays
   }
-  FileOps& files = FileOps::system();
-  const std::filesystem::path temporary = path.string() + "." + std::to_string(getpid()) + ".tmp";
-  {
-    const File file = files.create(temporary);
-    files.write(file, device_profile_text(merged), temporary);
-    files.sync(file, temporary);
-  }
-  files.rename(temporary, path);
+  const std::string contents = device_profile_text(merged);
+  file.write_at(0, std::as_bytes(std::span(contents)));
+  file.commit();
 }
 
 }  // namespace headrace

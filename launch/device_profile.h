@@ -56,7 +56,8 @@ std::string device_profile_text(const DeviceProfile& profile);
 std::string read_device_profile(const std::filesystem::path& path);
 
 /// Adds what was found to the file: what it holds beside that stays, even what was added since it
-/// was read. It is exchanged as a whole. Throws std::invalid_argument or std::system_error.
+/// was read. It is exchanged as a whole. Throws what PartialFile does, among others where another
+/// program is writing it, and std::invalid_argument where what is there is no profile.
 void add_to_device_profile(const std::filesystem::path& path, const DeviceProfile& found);
 
 }  // namespace headrace

@@ -22,13 +22,15 @@ struct AttentionTile {
 
 class AttentionTiles {
  public:
-  /// Makes room for the tiles of steps of up to max_rows rows. tile_rows: rows times heads that a
-  /// tile holds.
-  void reserve(int max_rows, const AttentionShape& shape, int tile_rows);
+  /// tile_rows: rows times heads that a tile holds.
+  explicit AttentionTiles(int tile_rows) : tile_rows_(tile_rows) {}
+
+  /// Makes room for the tiles of steps of up to max_rows rows.
+  void reserve(int max_rows, const AttentionShape& shape);
 
   /// Takes the place of what was listed before: the costliest first, so that none is left over at
   /// the end.
-  void list(const AttentionShape& shape, std::span<const SequenceRows> sequences, int tile_rows);
+  void list(const AttentionShape& shape, std::span<const SequenceRows> sequences);
 
   std::int64_t size() const { return std::ssize(tiles_); }
   const AttentionTile& operator[](std::int64_t i) const {
@@ -36,6 +38,7 @@ class AttentionTiles {
   }
 
  private:
+  int tile_rows_;
   std::vector<AttentionTile> tiles_;
 };
 

@@ -31,7 +31,8 @@ class CpuOps final : public Ops {
         pool_(pool),
         kernels_(choose_kernels(isa, compute_dtype)),
         int8_(choose_int8_kernels(isa, compute_dtype)),
-        products_(pool, kernels_, int8_) {}
+        products_(pool, kernels_, int8_),
+        tiles_(kernels_.tile_rows) {}
 
   DType compute_dtype() const override { return dtype_; }
   DeviceArena& arena() override { return *arena_; }
@@ -50,7 +51,7 @@ class CpuOps final : public Ops {
 
   void reserve(int max_rows, int /*max_context*/, const AttentionShape& shape) override {
     require_attention_shape(shape);
-    tiles_.reserve(max_rows, shape, kernels_.tile_rows);
+    tiles_.reserve(max_rows, shape);
     products_.reserve();
   }
 
@@ -184,7 +185,7 @@ class CpuOps final : public Ops {
     const std::int64_t cols = std::int64_t{shape.num_heads} * shape.head_dim;
     require_view(q, {"attention: q", out.rows, cols, dtype_});
     require_view(out, {"attention: out", out.rows, cols, dtype_});
-    tiles_.list(shape, sequences, kernels_.tile_rows);
+    tiles_.list(shape, sequences);
     const KvLayout layout = make_kv_layout(shape, kv.block_tokens, dtype_);
     const auto args_of = [&](std::int64_t i) -> AttentionArgs {
       const AttentionTile& tile = tiles_[i];

@@ -65,32 +65,41 @@ void CpuProducts::reserve() {
   if (scratch_.bytes() == 0) scratch_ = Buffer(threads * kScratchFloats * sizeof(float));
 }
 
+// As many rows of x at a time as are packed: body(rows, their product).
+template <class Body>
+void CpuProducts::over_packed_rows(const ConstTensorView& x, const PackedMatrix& matrix,
+                                   const Body& body) {
+  for (std::int64_t row = 0; row < x.rows; row += kPackedRows) {
+    const Rows rows{row, std::min(kPackedRows, x.rows - row)};
+    body(rows, packed_product(x, matrix, rows));
+  }
+}
+
 void CpuProducts::multiply(const TensorView& out, const ConstTensorView& x,
                            const PackedMatrix& matrix, const ProductEnd& end) {
   const ProductKernels& kernels = kernels_for(matrix);
   const Panels panels{.count = matrix.num_panels(),
                       .products_each = kPanelColumns * matrix.k(),
                       .most = matrix.num_panels()};
-  for (std::int64_t row = 0; row < out.rows; row += kPackedRows) {
-    GemmArgs whole = packed_product(x, matrix, {row, std::min(kPackedRows, out.rows - row)});
-    whole.out = out.f32() + row * out.cols;
+  over_packed_rows(x, matrix, [&](Rows rows, GemmArgs whole) {
+    whole.out = out.f32() + rows.first * out.cols;
     whole.out_stride = out.cols;
     whole.value_stride = out.rows * out.cols;
     whole.bias = end.bias;
     whole.epilogue = end.epilogue;
     over_panels(panels, whole,
                 [&](std::int64_t /*thread*/, const GemmArgs& part) { kernels.gemm(part); });
-  }
+  });
 }
 
 void CpuProducts::best_logits(std::span<BestLogit> out, const ConstTensorView& x,
                               const PackedMatrix& matrix, const LogitChange& change) {
   if (best_.empty()) throw std::logic_error("best_logits: reserve() comes first");
-  for (std::int64_t row = 0; row < x.rows; row += kPackedRows) {
-    const std::int64_t rows = std::min(kPackedRows, x.rows - row);
-    best_of_packed(out.subspan(static_cast<std::size_t>(row), static_cast<std::size_t>(rows)),
-                   matrix, packed_product(x, matrix, {row, rows}), change);
-  }
+  over_packed_rows(x, matrix, [&](Rows rows, const GemmArgs& whole) {
+    const auto some =
+        out.subspan(static_cast<std::size_t>(rows.first), static_cast<std::size_t>(rows.count));
+    best_of_packed(some, matrix, whole, change);
+  });
 }
 
 bool CpuProducts::activates(const TensorView& out, const ActivatedProduct& product) {
@@ -102,13 +111,11 @@ void CpuProducts::multiply_and_activate(const TensorView& out, const ConstTensor
   if (scratch_.bytes() == 0) throw std::logic_error("matmul_activate: reserve() comes first");
   const auto& matrix = dynamic_cast<const PackedMatrix&>(product.w);
   const auto row_bytes = out.cols * static_cast<std::int64_t>(dtype_bytes(out.dtype));
-  for (std::int64_t row = 0; row < out.rows; row += kPackedRows) {
-    const std::int64_t rows = std::min(kPackedRows, out.rows - row);
-    GemmArgs whole = packed_product(x, matrix, {row, rows});
+  over_packed_rows(x, matrix, [&](Rows rows, GemmArgs whole) {
     whole.bias = product.bias;
-    const TensorView some{out.data + row * row_bytes, rows, out.cols, out.dtype};
+    const TensorView some{out.data + rows.first * row_bytes, rows.count, out.cols, out.dtype};
     activate_packed(some, matrix, whole, product.activation);
-  }
+  });
 }
 
 // Packs the rows; what their product takes, apart from where it goes.

@@ -69,6 +69,8 @@ class CpuProducts {
     std::int64_t end = 0;
   };
 
+  template <class Body>
+  void over_packed_rows(const ConstTensorView& x, const PackedMatrix& matrix, const Body& body);
   GemmArgs packed_product(const ConstTensorView& x, const PackedMatrix& matrix, Rows rows);
   void pack(const ConstTensorView& x, const PackedMatrix& matrix, Rows rows);
   template <class Work>

@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/simt.h"
+#include "kernels/host_device.h"
 
 namespace headrace {
 
@@ -16,6 +17,10 @@ inline constexpr int kRowThreads = 256;
 inline constexpr int kRowChains = 16;
 inline constexpr std::int64_t kRowSlice = 1024;
 inline constexpr std::int64_t kMostIds = std::int64_t{4} << 20;  // their slices' sums fit 16 KB
+
+HR_HOST_DEVICE inline int num_row_slices(std::int64_t vocab) {
+  return static_cast<int>((vocab + kRowSlice - 1) / kRowSlice);
+}
 
 /// visit(id, logit) for the ids of this thread, ascending. Eight loads are on their way at a time,
 /// since a block has the row to itself and waits for nothing else.
@@ -55,7 +60,7 @@ HR_DEVICE float sum_in_slices(const float* row, std::int64_t vocab, float* sums,
                               const Weight& weight) {
   // Both halves of a warp go round as often, since they shuffle together.
   constexpr int kHalves = kRowThreads / kRowChains;
-  const auto num_slices = static_cast<int>((vocab + kRowSlice - 1) / kRowSlice);
+  const int num_slices = num_row_slices(vocab);
   for (int first = 0; first < num_slices; first += kHalves) {
     const int slice = first + thread_index() / kRowChains;
     const std::int64_t begin = slice * kRowSlice;
@@ -80,8 +85,7 @@ inline void require_vocabulary(const char* name, std::int64_t vocab) {
 
 /// Floats of `sums` for such a row, a multiple of 16 bytes.
 inline int slice_floats(std::int64_t vocab) {
-  const auto slices = static_cast<int>((vocab + kRowSlice - 1) / kRowSlice);
-  return (slices + 3) / 4 * 4;
+  return (num_row_slices(vocab) + 3) / 4 * 4;
 }
 
 }  // namespace headrace
