@@ -340,6 +340,7 @@ TensorView StageModel::attend(int index, ConstTensorView normed, RowsOfGroups ro
   AttentionShape shape = attention_;
   shape.window = traits.windowed ? config_.window : 0;
   shape.rotary_dim = traits.rope ? rotations.rotary_dim() : 0;
+  shape.sinks = w.sinks;
 
   const TensorView qkv{wide_, normed.rows, widths.qkv, DType::kFloat32};
   const TensorView queries{queries_, normed.rows, widths.heads, dtype};
