@@ -1,8 +1,9 @@
 #!/bin/bash
 # run.sh BUILD [SCHEDULES [STATE]]: all that can be said of the GPU's kernels without a GPU, beyond what
 # every commit is tested with: all tests under so many random schedules (20), all of them under both
-# sanitizers, all planted mistakes, the gates. BUILD is a folder that is configured with CUDA found. It takes
-# an hour or more; with STATE, a file, it can be stopped and continued by the same command (parts.sh).
+# sanitizers, all planted mistakes, the emulator's own tests, the gates. BUILD is a folder that is configured
+# with CUDA found. It takes an hour or more; with STATE, a file, it can be stopped and continued by the same
+# command (parts.sh).
 # shellcheck source-path=SCRIPTDIR
 set -euo pipefail
 [ $# -ge 1 ] || { echo "which build folder? run.sh BUILD [SCHEDULES [STATE]]" >&2; exit 2; }
@@ -13,7 +14,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../../.." && pwd)
 . "$here/compile.sh"
 . "$here/parts.sh"
-cmake --build "$build" --target headrace_cuda_kernels kernels_cuda_test
+cmake --build "$build" --target headrace_cuda_kernels kernels_cuda_test cuda_emulator_test
 libraries=("$build/kernels/cuda/libheadrace_cuda_host.a" "$build/tests/fake_cuda/libheadrace_fake_cuda.a"
   "$build/kernels/libheadrace_kernels.a")
 failed=0
