@@ -1,5 +1,4 @@
-// Granite with sinks, windows in most layers, and a theta of each layer's own. GGUF has no name for
-// it.
+// Granite with sinks, windows in most layers, and a theta of each layer's own. Not in GGUF.
 #include <fmt/format.h>
 
 #include <optional>
