@@ -109,6 +109,23 @@ HR_HOST_DEVICE [[gnu::always_inline]] inline float exp_f32(float x) {
   return (parts.excess + 1.0F) * parts.power;
 }
 
+/// A row's scores as a soft-max knows them: the largest, and the sum of exp(score - max).
+struct ScoreSum {
+  float max;
+  float total;
+};
+
+/// What a row's weighted values are multiplied by where attention ends (Ops::attention). sinks: of
+/// all heads, or null.
+HR_HOST_DEVICE [[gnu::always_inline]] inline float attention_factor(const ScoreSum& scores,
+                                                                    const float* sinks, int head) {
+  if (sinks == nullptr) return 1.0F / scores.total;
+  const float sink = sinks[head];
+  const float common = scores.max < sink ? sink : scores.max;
+  const float kept = exp_f32(scores.max - common);
+  return kept / std::fma(scores.total, kept, exp_f32(sink - common));
+}
+
 /// tanh(x) = e / (e + 2) with e = exp(2x) - 1, taken without cancellation. Good to a few units in
 /// the last place, 1 from 10 on.
 HR_HOST_DEVICE [[gnu::always_inline]] inline float tanh_f32(float x) {

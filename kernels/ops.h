@@ -104,6 +104,9 @@ struct AttentionShape {
   int window = 0;         // keys that a row sees, its own the last; 0: all up to its own
   float soft_cap = 0.0F;  // scores become soft_cap * tanh(score / soft_cap); 0: they stay
   KvType kv_type = KvType::kCompute;
+  // One more score for each query head, as if of a key that all rows see and whose value is zero:
+  // [num_heads], in the arena; null for none.
+  const float* sinks = nullptr;
 };
 
 enum class NormKind : std::uint8_t { kRms, kLayer };
@@ -298,7 +301,9 @@ class Ops {
   /// prompt chunk. For each chunk: score = chain(query, key) * scale, soft-capped; m' = max(m,
   /// scores); p = exp(score - m') rounded to the compute type; total = fma(total, exp(m - m'), sum
   /// of p in 16 interleaved chains as in a norm); sum[d] = chain of p * value[d] over the chunk's
-  /// tokens, from sum[d] * exp(m - m'). At the end out[d] = sum[d] * (1 / total).
+  /// tokens, from sum[d] * exp(m - m'). At the end out[d] = sum[d] * (1 / total); with sinks, the
+  /// head's enters there, once: m' = max(m, sink), r = exp(m - m'), out[d] = sum[d] * (r /
+  /// fma(total, r, exp(sink - m'))). A sink of -infinity leaves the bits that there are without.
   /// From an int8 cache: queries are quantised too, one scale each. score = (sum of the integers'
   /// products * (query's scale * scale)) * key's scale. p stays float32, and p times the value's
   /// scale is quantised, one scale a chunk: sum[d] = fma(sum of the integers' products, that scale,

@@ -91,6 +91,7 @@ struct ModelConfig {
   float residual_scale = 1.0F;   // of what attention and MLP give
   float attention_scale = 0.0F;  // of query times key; 0: 1 / sqrt(head_dim)
   float attention_soft_cap = 0.0F;
+  bool attention_sinks = false;  // one score more for each query head (AttentionShape::sinks)
   float logit_scale = 1.0F;
   float logit_soft_cap = 0.0F;
 

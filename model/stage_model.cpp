@@ -348,6 +348,7 @@ TensorView StageModel::attend(int index, const ProductInput& normed, RowsOfGroup
   AttentionShape shape = attention_;
   shape.window = traits.windowed ? config_.window : 0;
   shape.rotary_dim = traits.rope ? rotations.rotary_dim() : 0;
+  shape.sinks = w.sinks;
 
   const std::int64_t num_rows = normed.view.rows;
   const TensorView qkv{wide_, num_rows, widths.qkv, DType::kFloat32};

@@ -95,6 +95,7 @@ class Loader {
     w.qkv = linear(sources.qkv);
     w.q_norm = norm(sources.q_norm);
     w.k_norm = norm(sources.k_norm);
+    w.sinks = optional_vector(sources.sinks);
     w.output = linear(sources.output);
     w.attention_post_norm = norm(sources.attention_post_norm);
     w.mlp_norm = norm(sources.mlp_norm);
@@ -247,10 +248,12 @@ std::size_t stage_arena_bytes(const ModelConfig& config, const StagePart& part, 
   const auto add = [&](std::int64_t elements, DType type) {
     bytes += arena_bytes(static_cast<std::size_t>(elements) * dtype_bytes(type));
   };
+  const auto add_vector = [&](const WeightSource& vector) {
+    if (!vector.name.empty()) add(vector.cols(), DType::kFloat32);
+  };
   const auto add_norm = [&](const NormSource& norm) {
-    for (const WeightSource* vector : {&norm.weight, &norm.bias}) {
-      if (!vector->name.empty()) add(vector->cols(), DType::kFloat32);
-    }
+    add_vector(norm.weight);
+    add_vector(norm.bias);
   };
   const auto add_linear = [&](const LinearSource& linear) {
     add(linear.n() * linear.k(), dtype);
@@ -268,6 +271,7 @@ std::size_t stage_arena_bytes(const ModelConfig& config, const StagePart& part, 
           &layer.mlp_norm, &layer.mlp_post_norm}) {
       add_norm(*norm);
     }
+    add_vector(layer.sinks);
   }
   add_norm(sources.final_norm);
   for (const LinearSource* table : {&sources.embedding, &sources.positions, &sources.head}) {

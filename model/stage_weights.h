@@ -32,7 +32,8 @@ struct LayerWeights {
   Linear qkv;                  // [(heads + 2 * kv_heads) * head_dim, hidden]: queries, keys, values
   NormWeights q_norm;          // [head_dim] or [heads * head_dim], of own heads or all
   NormWeights k_norm;          // [head_dim] or [kv_heads * head_dim], likewise
-  Linear output;               // [hidden, heads * head_dim]
+  const float* sinks = nullptr;     // [heads], in the backend's arena; null: none
+  Linear output;                    // [hidden, heads * head_dim]
   NormWeights attention_post_norm;  // [hidden]
   NormWeights mlp_norm;             // [hidden]
   Linear gate_up;                   // [2 * intermediate, hidden]: gates, ups; or ups alone

@@ -115,6 +115,7 @@ LayerSources layer_sources(const ModelConfig& c, const StageShard& shard, int la
                              c.hidden_size, c.qkv_bias),
       .q_norm = norms.heads("self_attn.q_norm", own.heads, c.num_heads),
       .k_norm = norms.heads("self_attn.k_norm", own.kv_heads, c.num_kv_heads),
+      .sinks = c.attention_sinks ? vector_source(attention + "sinks", own.heads) : WeightSource{},
       .output = row_parallel(attention + "o_proj", c.hidden_size, queries,
                              tree_of(shard.attention_sum.parts[rank]), c.output_bias),
       .attention_post_norm = norms.hidden(c.post_norms, "self_attn.post_norm"),
@@ -131,9 +132,13 @@ void append(const LinearSource& source, std::vector<WeightSource>& all) {
   all.insert(all.end(), source.bias.begin(), source.bias.end());
 }
 
+void append(const WeightSource& vector, std::vector<WeightSource>& all) {
+  if (!vector.name.empty()) all.push_back(vector);
+}
+
 void append(const NormSource& source, std::vector<WeightSource>& all) {
-  if (!source.weight.name.empty()) all.push_back(source.weight);
-  if (!source.bias.name.empty()) all.push_back(source.bias);
+  append(source.weight, all);
+  append(source.bias, all);
 }
 
 }  // namespace
@@ -182,6 +187,7 @@ std::vector<WeightSource> all_sources(const PartSources& sources) {
     append(layer.qkv, all);
     append(layer.q_norm, all);
     append(layer.k_norm, all);
+    append(layer.sinks, all);
     append(layer.output, all);
     append(layer.attention_post_norm, all);
     append(layer.mlp_norm, all);

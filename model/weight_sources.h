@@ -40,12 +40,13 @@ struct NormSource {
 };
 
 /// What a layer may have. Norms of queries and keys are those of this rank's heads, but
-/// for one over all heads.
+/// for one over all heads. The name of the sinks is empty where there are none.
 struct LayerSources {
   NormSource attention_norm;
   LinearSource qkv;
   NormSource q_norm;
   NormSource k_norm;
+  WeightSource sinks;
   LinearSource output;
   NormSource attention_post_norm;
   NormSource mlp_norm;

@@ -370,16 +370,22 @@ class AttentionRows {
     }
   }
 
-  // sums [rows, kOperandStride] over their totals, in format F.
+  // What the sums of row r are multiplied by at the end.
+  float last_factor(const OnlineSoftMax& state, int r) const {
+    return attention_factor({.max = state.max[r], .total = state.total[r]}, args_.shape.sinks,
+                            args_.head_begin + r % heads_);
+  }
+
+  // sums [rows, kOperandStride] as their soft-max ends, in format F.
   template <class F>
-  void store_result(const float* sums, const float* totals) const {
+  void store_result(const float* sums, const OnlineSoftMax& state) const {
     using L = typename F::Lanes;
     const int dim = args_.shape.head_dim;
     for (int r = 0; r < rows_; ++r) {
-      const auto inverse = L::set1(1.0F / totals[r]);
+      const auto factor = L::set1(last_factor(state, r));
       for (int d = 0; d < dim; d += 16) {
         const auto sum = L::load(sums + r * kOperandStride + d);
-        F::store_elements(args_.out, element(r) + d, L::mul(sum, inverse), lanes_at(d, dim));
+        F::store_elements(args_.out, element(r) + d, L::mul(sum, factor), lanes_at(d, dim));
       }
     }
   }
@@ -401,7 +407,7 @@ class AttentionTask : private AttentionRows {
   void run() {
     load_queries();
     walk(*this);
-    store_result<F>(state_.sums, state_.soft_max.total);
+    store_result<F>(state_.sums, state_.soft_max);
   }
 
  private:

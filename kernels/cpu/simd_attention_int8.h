@@ -150,7 +150,7 @@ class Int8AttentionTask : private AttentionRows {
   void run() {
     load_queries();
     walk(*this);
-    store_result<F>(state_.sums, state_.soft_max.total);
+    store_result<F>(state_.sums, state_.soft_max);
   }
 
  private:

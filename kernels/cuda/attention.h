@@ -3,12 +3,13 @@
 // What is computed for a row depends on its position and its window alone, whatever kernel variant,
 // tile, block size or cut of the prompt it runs in. Keys are walked in chunks of 64 from position 0
 // with an online soft-max. On tensor cores, chunks are grouped in splits of kSplitKeys: each split
-// starts afresh, and splits are merged in ascending order (merge_split). Decoded rows give each
+// starts afresh, and splits are merged in ascending order (merged). Decoded rows give each
 // split to a block of its own and merge in a second kernel; tiles of prompts walk the splits and
-// merge on the way. Same operations, same bits. What lies behind the last key of a tile is never
-// read. A chunk that is wholly masked for a row leaves the row's state as it was, bit for bit. One
-// reservation: the tensor cores multiply a masked value by zero, so where a later token's value is
-// infinite or NaN, earlier rows of its sequence in the same tile are NaN too.
+// merge on the way. Same operations, same bits. A sink enters where all splits of a row are merged
+// (pair_factor). What lies behind the last key of a tile is never read. A chunk that is wholly
+// masked for a row leaves the row's state as it was, bit for bit. One reservation: the tensor cores
+// multiply a masked value by zero, so where a later token's value is infinite or NaN, earlier rows
+// of its sequence in the same tile are NaN too.
 //
 // float32, head dimensions above 256 or not of whole 16 bytes take the plain kernel: one warp a row
 // and head, one chain a sum, no splits. It has the bits of the reference backend.

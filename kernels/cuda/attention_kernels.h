@@ -55,12 +55,17 @@ template <class T, int kDim, int kWarps>
 HR_DEVICE void write_output(const AttentionLaunch& args, const TilePlace& place,
                             const WarpTile<T, kDim, kWarps>& tile) {
   T* out = static_cast<T*>(args.out);
+  float factors[2];  // a pair that is not there has a head all the same
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int pair = place.first + tile.pair_in_tile(half);
+    factors[half] = pair_factor(args, place, pair, {tile.max(half), tile.total(half)});
+  }
   tile.for_each_sum([&](int half, int dim, float low, float high) {
     const int pair = place.first + tile.pair_in_tile(half);
     if (pair >= place.num_pairs) return;
-    const float total = tile.total(half);
     *reinterpret_cast<std::uint32_t*>(out + pair_offset(args, place, pair) + dim) =
-        pack_pair<T>(finished(low, total), finished(high, total));
+        pack_pair<T>(finished(low, factors[half]), finished(high, factors[half]));
   });
 }
 
@@ -125,7 +130,7 @@ large_tile_kernel(AttentionLaunch args) {
     tile.merge_into(totals, max, total);
     tile.restart();
   }
-  if (merges) tile.take_totals(totals, total);
+  if (merges) tile.take_totals(totals, max, total);
   write_output(args, place, tile);
 }
 
@@ -149,7 +154,8 @@ merge_kernel(AttentionLaunch args) {
         total = merged(factors, total, row[dim_count + 1]);
         max = factors.max;
       }
-      out[pair_offset(args, place, pair) + dim] = from_float<T>(finished(sum, total));
+      const float factor = pair_factor(args, place, pair, {max, total});
+      out[pair_offset(args, place, pair) + dim] = from_float<T>(finished(sum, factor));
     }
   }
 }

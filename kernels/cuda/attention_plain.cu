@@ -23,6 +23,7 @@ struct PlainRow {
   const T* query;
   T* out;
   DeviceSequence sequence;
+  int head;
   int kv_head;
   int position;
   int seen_from;
@@ -115,10 +116,10 @@ HR_DEVICE void attend(const AttentionLaunch& args, const PlainRow<T>& row) {
     add_values(sums, args, row, weights, begin);
     max = new_max;
   }
-  const float inverse = 1.0F / total;
+  const float factor = attention_factor({.max = max, .total = total}, args.shape.sinks, row.head);
   for (int i = 0; i < kDimsPerLane; ++i) {
     const int d = i * kWarpThreads + lane_index();
-    if (d < args.shape.head_dim) row.out[d] = from_float<T>(sums[i] * inverse);
+    if (d < args.shape.head_dim) row.out[d] = from_float<T>(sums[i] * factor);
   }
 }
 
@@ -135,6 +136,7 @@ plain_attention_kernel(AttentionLaunch args) {
   row.query = static_cast<const T*>(args.q) + offset;
   row.out = static_cast<T*>(args.out) + offset;
   row.sequence = args.cache.sequences[args.row_sequence[pair / heads]];
+  row.head = head;
   row.kv_head = head / (heads / args.shape.num_kv_heads);
   row.position = row.sequence.first_position + static_cast<int>(index) - row.sequence.first_row;
   const int behind = row.position + 1 - args.shape.window;

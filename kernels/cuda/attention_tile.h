@@ -53,8 +53,8 @@ HR_DEVICE float merged(const MergeFactors& factors, float own, float other) {
 }
 
 /// A finished element. Adding zero leaves no negative zero, which a merge could not keep.
-HR_DEVICE float finished(float sum, float total) {
-  return (sum + 0.0F) * (1.0F / total);
+HR_DEVICE float finished(float sum, float factor) {
+  return (sum + 0.0F) * factor;
 }
 
 template <class T>
@@ -91,6 +91,7 @@ struct TilePlace {
   int end = 0;  // keys of the tile's last row, the first that is not read
 
   HR_DEVICE int position(int pair) const { return sequence.first_position + pair / group; }
+  HR_DEVICE int head(int pair) const { return kv_head * group + pair % group; }
 };
 
 HR_DEVICE int seen_from(const AttentionShape& shape, int position) {
@@ -121,8 +122,13 @@ HR_DEVICE TilePlace place_of(const AttentionLaunch& args, const AttentionTile& t
 /// Where element 0 of a pair's query and output lies.
 HR_DEVICE std::int64_t pair_offset(const AttentionLaunch& args, const TilePlace& place, int pair) {
   const std::int64_t row = place.sequence.first_row + pair / place.group;
-  const int head = place.kv_head * place.group + pair % place.group;
-  return (row * args.shape.num_heads + head) * args.shape.head_dim;
+  return (row * args.shape.num_heads + place.head(pair)) * args.shape.head_dim;
+}
+
+/// What a pair's sums are multiplied by when all its splits are merged: here the sink enters.
+HR_DEVICE float pair_factor(const AttentionLaunch& args, const TilePlace& place, int pair,
+                            const ScoreSum& scores) {
+  return attention_factor(scores, args.shape.sinks, place.head(pair));
 }
 
 /// Starts to copy the tile's queries into [kPairs][kStride]; pairs that are not there become zero.
@@ -297,7 +303,7 @@ class WarpTile {
   }
 
   /// Puts totals in the place of the last split's sums.
-  HR_DEVICE void take_totals(const float* totals, const float (&total)[2]) {
+  HR_DEVICE void take_totals(const float* totals, const float (&max)[2], const float (&total)[2]) {
 #pragma unroll
     for (int n = 0; n < Sizes::kDimTiles; ++n) {
 #pragma unroll
@@ -305,8 +311,10 @@ class WarpTile {
         sums_[n][i] = totals[(n * 4 + i) * Sizes::kThreads + thread_index()];
       }
     }
-    total_[0] = total[0];
-    total_[1] = total[1];
+    for (int h = 0; h < 2; ++h) {
+      max_[h] = max[h];
+      total_[h] = total[h];
+    }
   }
 
   /// write(half, first dimension, two sums) for what this lane holds, within head_dim.

@@ -165,9 +165,10 @@ class ChunkProducts {
 }  // namespace
 
 void reference_attention(float* out, const float* query, const ReferenceCache& cache,
-                         const AttentionShape& shape, const SequenceRows& sequence, int kv_head,
+                         const AttentionShape& shape, const SequenceRows& sequence, int head,
                          int position, DType dtype) {
   const int dim = shape.head_dim;
+  const int kv_head = head / (shape.num_heads / shape.num_kv_heads);
   const int seen_from = shape.window > 0 ? std::max(0, position + 1 - shape.window) : 0;
   const ChunkProducts products(shape, query, dtype);
   float max = -std::numeric_limits<float>::infinity();
@@ -196,8 +197,8 @@ void reference_attention(float* out, const float* query, const ReferenceCache& c
     products.add_values(weighted, rescale, weights, behind, values);
     max = new_max;
   }
-  const float inverse = 1.0F / sum;
-  for (int d = 0; d < dim; ++d) out[d] = weighted[static_cast<std::size_t>(d)] * inverse;
+  const float factor = attention_factor({.max = max, .total = sum}, shape.sinks, head);
+  for (int d = 0; d < dim; ++d) out[d] = weighted[static_cast<std::size_t>(d)] * factor;
 }
 
 }  // namespace headrace

@@ -42,9 +42,9 @@ class ReferenceCache {
   DType dtype_;
 };
 
-/// One query head of one row at `position`; query and out are float32 [head_dim].
+/// Query head `head` of one row at `position`; query and out are float32 [head_dim].
 void reference_attention(float* out, const float* query, const ReferenceCache& cache,
-                         const AttentionShape& shape, const SequenceRows& sequence, int kv_head,
+                         const AttentionShape& shape, const SequenceRows& sequence, int head,
                          int position, DType dtype);
 
 }  // namespace headrace

@@ -235,7 +235,6 @@ class ReferenceOps final : public Ops {
     require_view(q, {"attention: q", out.rows, cols, dtype_});
     require_view(out, {"attention: out", out.rows, cols, dtype_});
     const ReferenceCache cache(shape, kv, dtype_);
-    const int group = shape.num_heads / shape.num_kv_heads;
     std::vector<float> result(static_cast<std::size_t>(shape.head_dim));
     for (const SequenceRows& sequence : sequences) {
       for (int i = 0; i < sequence.num_rows; ++i) {
@@ -243,8 +242,8 @@ class ReferenceOps final : public Ops {
         const std::vector<float> queries = read_row(q, r);
         for (int head = 0; head < shape.num_heads; ++head) {
           const std::int64_t column = std::int64_t{head} * shape.head_dim;
-          reference_attention(result.data(), queries.data() + column, cache, shape, sequence,
-                              head / group, sequence.first_position + i, dtype_);
+          reference_attention(result.data(), queries.data() + column, cache, shape, sequence, head,
+                              sequence.first_position + i, dtype_);
           for (int d = 0; d < shape.head_dim; ++d) {
             write_element(out, r * cols + column + d, result[static_cast<std::size_t>(d)]);
           }

@@ -62,6 +62,7 @@ void add_layer(const ModelConfig& model, int layer, std::vector<DecoderTensor>& 
   linears.push_back({"mlp.down_proj", hidden, intermediate, model.mlp_bias});
   const std::string prefix = fmt::format("model.layers.{}.", layer);
   add_norms(model, prefix, tensors);
+  if (model.attention_sinks) tensors.push_back({prefix + "self_attn.sinks", {model.num_heads}});
   for (const Linear& linear : linears) {
     const std::string name = fmt::format("{}{}", prefix, linear.name);
     tensors.push_back({name + ".weight", {linear.rows, linear.cols}});

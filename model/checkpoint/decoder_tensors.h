@@ -22,8 +22,9 @@ inline constexpr std::string_view kHeadName = "lm_head.weight";
 
 /// All of them, layer by layer. Names are those of a Hugging Face Llama checkpoint, where
 /// post_attention_layernorm is the norm before the MLP; beyond them there are self_attn.q_norm and
-/// k_norm, self_attn.post_norm and mlp.post_norm (of what attention and MLP give). Without
-/// lm_head.weight where the head is tied, and without gate_proj where the MLP has no gates.
+/// k_norm, self_attn.post_norm and mlp.post_norm (of what attention and MLP give), and
+/// self_attn.sinks, a vector without a suffix. Without lm_head.weight where the head is tied, and
+/// without gate_proj where the MLP has no gates.
 std::vector<DecoderTensor> decoder_tensors(const ModelConfig& model);
 
 }  // namespace headrace

@@ -26,7 +26,7 @@ RandomValues values_of(const DecoderTensor& tensor) {
   values.stream = XXH3_64bits(tensor.name.data(), tensor.name.size());
   if (tensor.shape.size() == 2) {
     values.half_width = std::sqrt(3.0F / static_cast<float>(tensor.shape[1]));
-  } else if (tensor.name.ends_with(".bias")) {
+  } else if (!tensor.name.ends_with(".weight")) {  // biases, sinks
     values.half_width = 0.01F;
   } else {
     values.centre = 1.0F;  // the weight of a norm

@@ -17,9 +17,10 @@ namespace {
 
 // Every supported family, one line each.
 constexpr std::array kFamilies{
-    &kLlamaFamily,  &kMistralFamily, &kQwen2Family,    &kQwen3Family,      &kGemma2Family,
-    &kGemma3Family, &kPhi3Family,    &kSmolLm3Family,  &kGraniteFamily,    &kOlmo2Family,
-    &kGpt2Family,   &kGptNeoXFamily, &kStableLmFamily, &kStarCoder2Family, &kFalconFamily,
+    &kLlamaFamily,   &kMistralFamily,    &kQwen2Family,      &kQwen3Family,
+    &kGemma2Family,  &kGemma3Family,     &kPhi3Family,       &kSmolLm3Family,
+    &kGraniteFamily, &kGraniteSwaFamily, &kOlmo2Family,      &kGpt2Family,
+    &kGptNeoXFamily, &kStableLmFamily,   &kStarCoder2Family, &kFalconFamily,
 };
 
 // llama.cpp's names, the same in all architectures but for what a family's table says.

@@ -4,6 +4,7 @@
 #include "model/families/config_json_facts.h"
 #include "model/families/gguf_facts.h"
 #include "model/families/gguf_rope.h"
+#include "model/families/granite_traits.h"
 #include "model/families/pages.h"
 #include "model/families/rope_parameters.h"
 #include "model/families/write_config_json.h"
@@ -13,14 +14,7 @@ namespace {
 
 ModelConfig from_config_json(const JsonObject& config) {
   ModelConfig model = facts_of(config, {}, {.bos_token_id = 1, .eos_token_id = 2});
-  model.qkv_bias = config.boolean("attention_bias").value_or(false);
-  model.output_bias = model.qkv_bias;
-  model.mlp_bias = config.boolean("mlp_bias").value_or(false);
-  const auto factor = [&](std::string_view key) { return positive_number(config, key, 1.0); };
-  model.embedding_scale = static_cast<float>(factor("embedding_multiplier"));
-  model.attention_scale = static_cast<float>(factor("attention_multiplier"));
-  model.residual_scale = static_cast<float>(factor("residual_multiplier"));
-  model.logit_scale = static_cast<float>(1.0 / factor("logits_scaling"));
+  read_granite_traits(config, model);
   model.rope = rope_from_config_json(config, model.head_dim, model.max_position_embeddings);
   return model;
 }

@@ -14,6 +14,7 @@ extern const Family kGemma3Family;
 extern const Family kPhi3Family;
 extern const Family kSmolLm3Family;
 extern const Family kGraniteFamily;
+extern const Family kGraniteSwaFamily;
 extern const Family kOlmo2Family;
 extern const Family kGpt2Family;
 extern const Family kGptNeoXFamily;

@@ -47,6 +47,14 @@ def ones(*parts):
     return change
 
 
+def filled(part, number):
+    def change(_, state):
+        for name in state:
+            if part in name:
+                state[name].fill_(number)
+    return change
+
+
 def first_of_heads(*parts):
     """Norms of each head become those of head 0."""
     def change(_, state):
@@ -196,6 +204,18 @@ CASES = [
          {"embedding": {"embedding_multiplier": 1.0}, "attention": {"attention_multiplier": 0.408},
           "residual": {"residual_multiplier": 1.0}, "logits": {"logits_scaling": 1.0}},
          gguf="granite", embedding_spread=6.0),
+    # Sinks; of five layers the first and last see everything; two thetas, and layers without RoPE of both kinds.
+    Case("granite_swa", "GraniteSWAForCausalLM", "granite_swa", 126,
+         {k: v for k, v in SMALL.items() if k != "rope_theta"}
+         | dict(num_hidden_layers=5, sliding_window=13, layer_rope_theta=[0, 100.0, 0, 100.0, 50.0],
+                embedding_multiplier=6.0, attention_multiplier=0.6, residual_multiplier=0.6, logits_scaling=0.8),
+         {"sinks": filled("sinks", -1e4), "sinks of other heads": halves_of_rows_swapped("sinks"),
+          "window": {"sliding_window": 14}, "all windowed": {"layer_types": ["sliding_attention"] * 5},
+          "theta of windows": {"layer_rope_theta": [0, 50.0, 0, 50.0, 50.0]},
+          "theta of others": {"layer_rope_theta": [0, 100.0, 0, 100.0, 100.0]},
+          "all rope": {"layer_rope_theta": [50.0, 100.0, 100.0, 100.0, 50.0]},
+          "attention": {"attention_multiplier": 0.408}, "logits": {"logits_scaling": 1.0}},
+         embedding_spread=6.0),
     Case("olmo2", "Olmo2ForCausalLM", "olmo2", 113,
          SMALL | dict(tie_word_embeddings=False, attention_bias=False),
          {"query norm": ones("q_norm"), "key norm": halves_of_rows_swapped("k_norm"),

@@ -41,6 +41,8 @@ def random_weights(case, model):
             value = (0.0 if case.norms_add_one else 1.0) + 0.3 * noise.clamp(-2, 2)
         elif name.endswith("bias"):
             value = 0.4 * noise
+        elif name.endswith("sinks"):
+            value = 1.0 + 1.5 * noise
         elif any(part in name for part in ("embed", "wte", "wpe", "lm_head")):
             value = noise * case.embedding_spread / hidden**0.5
         else:

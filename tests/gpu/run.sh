@@ -138,7 +138,7 @@ golden() {
 # Each kind of checkpoint and each family once.
 golden_one_rank() {
   local models=(golden/{gqa_tied,mha_biases,f16_sharded,wide_heads_f32,rope_llama3,rope_yarn_new_keys,gguf_q4_1} golden/{falcon_new,gemma2}
-    golden/{gemma3,gpt2,granite,mistral,neox,olmo2,phi3_long,qwen2,qwen3,smollm3,stablelm,starcoder2})
+    golden/{gemma3,gpt2,granite,granite_swa,mistral,neox,olmo2,phi3_long,qwen2,qwen3,smollm3,stablelm,starcoder2})
   [ -z "$quick" ] || models=(golden/gqa_tied)
   golden 1
 }

@@ -22,6 +22,19 @@ AttentionShape shape_of(int heads, int kv_heads, int head_dim, int rotary_dim) {
           .scale = 1.0F / std::sqrt(static_cast<float>(head_dim))};
 }
 
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// Beside scores, and far from them on either side, down to none at all.
+constexpr float kSinks[] = {0.5F, -3.0F, 2.5F, -kInfinity, 300.0F, -200.0F, 0.0F};
+constexpr float kNoSinks[] = {-kInfinity, -kInfinity, -kInfinity, -kInfinity,
+                              -kInfinity, -kInfinity, -kInfinity};
+
+// Of up to seven heads.
+AttentionShape with_sinks(AttentionShape shape, const float* sinks) {
+  shape.sinks = sinks;
+  return shape;
+}
+
 // A cache for one sequence: blocks in shuffled order, every byte NaN until it is written.
 class Cache {
  public:
@@ -153,6 +166,39 @@ TEST_P(Attention, WindowsAndSoftCapsHaveTheBitsOfTheReference) {
   }
 }
 
+TEST_P(Attention, SinksHaveTheBitsOfTheReference) {
+  const AttentionShape shapes[] = {shape_of(7, 1, 40, 40), shape_of(6, 2, 18, 8),
+                                   windowed(shape_of(3, 3, 16, 0), 9, 0.0F),
+                                   windowed(shape_of(4, 1, 80, 32), 65, 1.5F)};
+  const int positions = slow() ? 67 : 135;
+  for (const AttentionShape& plain : shapes) {
+    const AttentionShape shape = with_kv_type(with_sinks(plain, kSinks));
+    SCOPED_TRACE(::testing::Message() << shape.num_heads << " heads of " << shape.head_dim);
+    const Outcome expected = attend(*reference_, {shape, positions, 16, {positions}});
+    for (const int rows : {positions, 1, 7}) {
+      const Sequence sequence{shape, positions, rows == 7 ? 32 : 16, equal_chunks(positions, rows)};
+      EXPECT_TRUE(same_bits(attend(*fast_, sequence).out, expected.out)) << rows << " at a time";
+    }
+  }
+}
+
+TEST_P(Attention, ASinkOfMinusInfinityChangesNoBit) {
+  const AttentionShape shape = with_kv_type(windowed(shape_of(6, 2, 18, 8), 66, 0.0F));
+  const int positions = 70;
+  for (Ops* ops : {reference_.get(), fast_.get()}) {
+    const Outcome without = attend(*ops, {shape, positions, 16, {positions}});
+    const Outcome with = attend(*ops, {with_sinks(shape, kNoSinks), positions, 16, {positions}});
+    EXPECT_TRUE(same_bits(with.out, without.out));
+  }
+}
+
+TEST_P(Attention, ASinkFarAboveAllScoresLeavesNothing) {
+  const float sink = 1e30F;
+  const AttentionShape shape = with_kv_type(with_sinks(shape_of(1, 1, 16, 0), &sink));
+  const Outcome outcome = attend(*fast_, {shape, 37, 16, equal_chunks(37, 5)});
+  for (std::int64_t i = 0; i < outcome.out.size(); ++i) ASSERT_EQ(outcome.out.at(i), 0.0F);
+}
+
 // Keys and values in chunks behind a row's window may be anything: they are not read for it, also
 // where a row beside it in the batch sees them.
 TEST_P(Attention, ChunksBehindTheWindowDoNotReachARow) {
@@ -177,7 +223,7 @@ TEST_P(Attention, ChunksBehindTheWindowDoNotReachARow) {
 }
 
 TEST_P(Attention, SequencesInOneStepDoNotTouchEachOther) {
-  const AttentionShape shape = with_kv_type(shape_of(4, 2, 16, 16));
+  const AttentionShape shape = with_kv_type(with_sinks(shape_of(4, 2, 16, 16), kSinks));
   const int lengths[] = {5, 1, 40, 23};
   const int total = 69;
   const std::int64_t q_cols = 64;
@@ -314,6 +360,37 @@ TEST(AttentionReference, AWindowAndASoftCapAreThoseOfTheDefinition) {
     for (int d = 0; d < 8; ++d) {
       ASSERT_NEAR(outcome.out.at(row * 8 + d), sums[static_cast<std::size_t>(d)] / total, 2e-6)
           << "row " << row;
+    }
+  }
+}
+
+TEST(AttentionReference, ASinkIsOneMoreScoreWithoutAValue) {
+  const int positions = 70;
+  const int window = 66;
+  const AttentionShape shape = windowed(with_sinks(shape_of(3, 1, 8, 0), kSinks), window, 0.0F);
+  const auto ops = make_reference_ops(DType::kFloat32);
+  const Outcome outcome = attend(*ops, {shape, positions, 16, {positions}});
+  const Tensor qkv = random_tensor(positions, 40, DType::kFloat32, 17, 1.5F);
+  for (int row = 0; row < positions; ++row) {
+    for (int head = 0; head < 3; ++head) {
+      double total = std::exp(double{kSinks[head]});
+      std::vector<double> sums(8);
+      for (int t = std::max(0, row - window + 1); t <= row; ++t) {
+        double dot = 0.0;
+        for (int d = 0; d < 8; ++d) {
+          dot += double{qkv.at(row * 40 + head * 8 + d)} * qkv.at(t * 40 + 24 + d);
+        }
+        const double weight = std::exp(dot * shape.scale);
+        total += weight;
+        for (int d = 0; d < 8; ++d) {
+          sums[static_cast<std::size_t>(d)] += weight * qkv.at(t * 40 + 32 + d);
+        }
+      }
+      for (int d = 0; d < 8; ++d) {
+        ASSERT_NEAR(outcome.out.at(row * 24 + head * 8 + d),
+                    sums[static_cast<std::size_t>(d)] / total, 2e-6)
+            << "row " << row << ", head " << head;
+      }
     }
   }
 }

@@ -38,6 +38,7 @@ ModelConfig random_model(std::mt19937& random) {
   model.parallel_residual = coin();
   model.shared_pre_norm = model.parallel_residual && coin();
   model.learned_positions = coin();
+  model.attention_sinks = coin();
   constexpr QkNorm kNorms[] = {QkNorm::kNone, QkNorm::kHead, QkNorm::kOwnHead, QkNorm::kProjection};
   model.qk_norm = kNorms[random() % 4];
   return model;
@@ -70,7 +71,7 @@ bool contains(const std::string& name, std::initializer_list<const char*> parts)
 bool is_cut(const std::string& name, const ModelConfig& model) {
   if (contains(name, {"o_proj.bias", "down_proj.bias", "embed_positions"})) return false;
   if (contains(name, {"q_norm", "k_norm"})) return model.qk_norm == QkNorm::kOwnHead;
-  return contains(name, {"_proj.", "embed_tokens", "lm_head"});
+  return contains(name, {"_proj.", "embed_tokens", "lm_head", "sinks"});
 }
 
 // KV heads are held by each rank that has query heads of theirs.

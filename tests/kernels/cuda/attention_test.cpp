@@ -28,6 +28,19 @@ AttentionShape windowed(AttentionShape shape, int window, float soft_cap) {
   return shape;
 }
 
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// Beside the sums over a few keys, or a thousand, and far from them on either side.
+constexpr float kSinks[] = {1.0F, 6.0F, -kInfinity, 300.0F, -200.0F, 3.0F};
+constexpr float kNoSinks[] = {-kInfinity, -kInfinity, -kInfinity,
+                              -kInfinity, -kInfinity, -kInfinity};
+
+// Of up to six heads.
+AttentionShape with_sinks(AttentionShape shape, const float* sinks) {
+  shape.sinks = sinks;
+  return shape;
+}
+
 // Queries, keys and values of one sequence in a cache of shuffled blocks; every byte of the cache
 // is NaN until it is written. Values are rounded to `dtype` beforehand, so that all types start
 // alike.
@@ -142,6 +155,24 @@ TEST_P(CudaAttention, WindowsAndSoftCapsAreThoseOfTheReference) {
   }
 }
 
+TEST_P(CudaAttention, SinksAreThoseOfTheReference) {
+  under_schedules([&] {
+    expect_close(*cuda_, *reference_, with_sinks(shape_of(2, 1, 6, 0), kSinks), {60, 67});
+    expect_close(*cuda_, *reference_, with_sinks(shape_of(6, 2, 40, 0), kSinks), {63, 64});
+    expect_close(*cuda_, *reference_, with_sinks(windowed(shape_of(4, 2, 16, 0), 20, 1.5F), kSinks),
+                 {50, 90});
+  });
+}
+
+TEST_P(CudaAttention, ASinkOfMinusInfinityChangesNoBit) {
+  const AttentionShape shape = windowed(shape_of(6, 2, 16, 0), 550, 0.0F);
+  for (const Rows& rows : {Rows{60, 90}, Rows{600, 601}}) {
+    Stored without(*cuda_, shape, rows.end, 16, dtype());
+    Stored with(*cuda_, with_sinks(shape, kNoSinks), rows.end, 16, dtype());
+    EXPECT_TRUE(same_bits(with.attend(rows.begin, rows.end), without.attend(rows.begin, rows.end)));
+  }
+}
+
 // A decoded row gives each 512 keys to a block and merges in a second kernel; a tile of prompt rows
 // walks them one after another; a tile may begin before the split that its last row needs.
 TEST_P(CudaAttention, ManySplitsAreThoseOfTheReference) {
@@ -150,6 +181,13 @@ TEST_P(CudaAttention, ManySplitsAreThoseOfTheReference) {
     expect_close(*cuda_, *reference_, shape, {1090, 1091});
     expect_close(*cuda_, *reference_, shape, {1015, 1040});
   }
+}
+
+// However many splits a row has, its sink counts once.
+TEST_P(CudaAttention, SinksJoinTheSumOfAllSplits) {
+  const AttentionShape shape = with_sinks(shape_of(2, 1, 16, 0), kSinks);
+  expect_close(*cuda_, *reference_, shape, {1090, 1091});
+  expect_close(*cuda_, *reference_, shape, {1015, 1040});
 }
 
 TEST_P(CudaAttention, SplitsOfADecodedRowAreMerged) {
@@ -164,7 +202,7 @@ TEST_P(CudaAttention, HowAPromptIsCutDoesNotChangeABit) {
   };
   const Case cases[] = {{shape_of(6, 2, 16, 0), {40, 70}},
                         {windowed(shape_of(4, 2, 16, 0), 40, 0.0F), {80, 110}},
-                        {shape_of(2, 1, 16, 0), {1019, 1031}},
+                        {with_sinks(shape_of(2, 1, 16, 0), kSinks), {1019, 1031}},
                         {windowed(shape_of(2, 1, 16, 0), 530, 2.0F), {1019, 1031}}};
   for (const Case& one : cases) {
     Stored stored(*cuda_, one.shape, one.rows.end, 16, dtype());

@@ -151,7 +151,9 @@ class HostedOps final : public WrappedOps {
   void attention(TensorView out, ConstTensorView q, const AttentionShape& shape, const KvLayer& kv,
                  std::span<const SequenceRows> sequences) override {
     with(out, [&](Staged& staged) {
-      ops_->attention(staged.tensor(out), staged.tensor(q), shape, staged.cache(kv, sequences),
+      AttentionShape on_device = shape;
+      on_device.sinks = staged.floats(shape.sinks, shape.num_heads);
+      ops_->attention(staged.tensor(out), staged.tensor(q), on_device, staged.cache(kv, sequences),
                       sequences);
     });
   }

@@ -1,12 +1,14 @@
 #!/bin/bash
 # mutants.sh FOLDER LIBRARY...: a test of the tests. Each mistake of mutants.txt is put into a copy of
 # its file, compiled and run; the tests that it names have to find it. FOLDER has the objects of
-# build_sanitized.sh in folders thread and address.
+# build_sanitized.sh in folders thread and address. MUTANTS, a pattern, runs those alone whose names fit;
+# those that were found before a run was stopped are not run again (parts.sh).
 # shellcheck source-path=SCRIPTDIR
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 . "$root/tests/kernels/cuda/compile.sh"
 . "$root/tests/kernels/cuda/mutate.sh"
+. "$root/tests/kernels/cuda/parts.sh"
 folder=$1
 shift
 libraries=("$@")
@@ -16,7 +18,8 @@ run_mutant() {
   local how=$2 kernel=$3 file=$4 work sanitizer status=0
   sanitizer=$how
   [ "$how" != value ] || sanitizer=address
-  work=$(mktemp -d "$folder/mutant.XXXXXX")
+  work=$folder/mutant.$total  # the same in every run, for the compiler's cache
+  rm -rf "$work"
   mkdir -p "$work/kernels/cuda"
   mutate "$root/kernels/cuda/$file" "$5" "$6" "$work/kernels/cuda/$file"
   echo "#include \"kernels/cuda/$kernel.cu\"" >"$work/mutant.cpp"
@@ -45,15 +48,18 @@ run_mutant() {
   fi
 }
 
-export -f run_mutant mutate compile link_test
-missed=0 total=0
+missed=0 total=0 tried=0
 while IFS='|' read -r name how kernel file text instead tests; do
   [[ $name != \#* && -n $name ]] || continue
   total=$((total + 1))
+  [[ $name =~ ${MUTANTS:-.} ]] || continue
+  tried=$((tried + 1))
+  mutant="mutant $name|$how|$kernel|$file|$text|$instead|$tests"
+  ! passed_before "$mutant" || continue
   line=$(run_mutant "$(trim "$name")" "$(trim "$how")" "$(trim "$kernel")" "$(trim "$file")" "$(trim "$text")" \
     "$(trim "$instead")" "$(trim "$tests")")
   echo "$line"
-  [[ $line == found* ]] || missed=$((missed + 1))
+  if [[ $line == found* ]]; then note_passed "$mutant"; else missed=$((missed + 1)); fi
 done <"$root/tests/kernels/cuda/mutants.txt"
-echo "$((total - missed)) of $total found"
-[ $missed = 0 ] && [ $total != 0 ]
+echo "$((tried - missed)) of $tried found"
+[ $missed = 0 ] && [ $tried != 0 ]

@@ -1,6 +1,6 @@
 #!/bin/bash
-# sanitized.sh thread|address FOLDER all|FILTER LIBRARY...: builds the kernels' tests with a sanitizer
-# (build_sanitized.sh) and runs those that the filter names, under one schedule, or all under four.
+# sanitized.sh thread|address FOLDER FILTER LIBRARY...: builds the kernels' tests with a sanitizer
+# (build_sanitized.sh) and runs those that the filter names, under one schedule.
 # shellcheck source-path=SCRIPTDIR
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
@@ -8,8 +8,4 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 sanitizer=$1 folder=$2 filter=$3
 shift 3
 bash "$root/tests/kernels/cuda/build_sanitized.sh" "$sanitizer" "$folder" "$@"
-if [ "$filter" = all ]; then
-  "$folder/kernels_cuda"
-else
-  HEADRACE_SEEDS=${HEADRACE_SEEDS:-0} "$folder/kernels_cuda" --gtest_filter="$filter"
-fi
+HEADRACE_SEEDS=${HEADRACE_SEEDS:-0} "$folder/kernels_cuda" --gtest_filter="$filter"

@@ -76,6 +76,13 @@ TEST(Families, WhatTheDecoderCannotDoIsRefusedByName) {
       {"smollm3", "no_rope_layers", {1, 0}, "no_rope_layers is [1,0]; 0 or 1 for each of 5 layers"},
       {"smollm3", "no_rope_layers", {1, 0, 2, 1, 1}, "an integer from 0 to 1"},
       {"granite", "logits_scaling", 0, "logits_scaling is 0; a number above 0"},
+      {"granite_swa", "layer_rope_theta", {100, 100}, "one number for each of 5 layers"},
+      {"granite_swa",
+       "layer_rope_theta",
+       {0, 100, 90, 100, 50},
+       "one number for all layers with a window and one for all others"},
+      {"granite_swa", "layer_rope_theta", {0, 0.5, 0, 0, 0}, "numbers above 1, or 0 for none"},
+      {"granite_swa", "sliding_window", nullptr, "the layers with a window need an integer"},
       {"gpt2", "scale_attn_by_inverse_layer_idx", true, "only false is supported"},
       {"gpt2", "scale_attn_weights", false, "only true is supported"},
       {"gpt2", "activation_function", "relu", "activation_function is \"relu\""},
@@ -169,6 +176,36 @@ TEST(Families, LayersDifferAsTheFileSays) {
   kinds.clear();
   for (int i = 0; i < smollm.num_layers; ++i) kinds += smollm.layer(i).rope ? 'r' : '-';
   EXPECT_EQ(kinds, "r-rr-");
+}
+
+TEST(Families, EachLayersThetaIsThatOfItsKind) {
+  json config = config_of("granite_swa");
+  const ModelConfig granite = map(config);
+  std::string kinds;
+  for (int i = 0; i < granite.num_layers; ++i) {
+    kinds += granite.layer(i).windowed ? 'w' : 'g';
+    kinds += granite.layer(i).rope ? 'r' : '-';
+  }
+  EXPECT_EQ(kinds, "g-wrw-wrgr");
+  EXPECT_TRUE(granite.attention_sinks);
+  EXPECT_EQ(granite.window, 13);
+  EXPECT_EQ(granite.rope.theta, 50.0);
+  ASSERT_TRUE(granite.window_rope);
+  EXPECT_EQ(granite.window_rope->theta, 100.0);
+
+  config["layer_rope_theta"] = {0, 100, 0, 100, 0};  // no other layer turns
+  EXPECT_EQ(map(config).rope.theta, 100.0);
+  EXPECT_FALSE(map(config).window_rope);
+
+  config["layer_rope_theta"] = {0, 0, 0, 0, 0};
+  for (const LayerTraits& layer : map(config).layers) EXPECT_FALSE(layer.rope);
+
+  config.erase("layer_rope_theta");
+  config["rope_theta"] = 300.0;
+  const ModelConfig plain = map(config);
+  EXPECT_EQ(plain.rope.theta, 300.0);
+  EXPECT_FALSE(plain.window_rope);
+  for (const LayerTraits& layer : plain.layers) EXPECT_TRUE(layer.rope);
 }
 
 // A directory and the GGUF file of the same model say the same.
