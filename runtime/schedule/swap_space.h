@@ -1,8 +1,9 @@
 // Which preempted sequences keep what they have computed, and where: the blocks of host memory that
 // every stage has for its part of theirs. The scheduler's; stages only follow StepPlans.
 //
-// No plan names a swap block twice as a target, nor one that it both reads and writes: a plan's
-// saves are chosen before its restores give swap blocks back.
+// A plan's saves come before its restores, here as in the stages: decode rows, which may preempt,
+// are planned before any sequence is admitted. So what a restore gives back is written to by later
+// plans only.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +14,9 @@
 
 namespace headrace {
 
-/// Blocks that a plan saves at most. One that needs more than these rows' blocks and a sequence's
-/// own to be saved is possible where several steps in a row could plan nothing; the sequences
-/// beyond are computed again.
+/// Blocks that a plan saves at most: what its rows may need, and what the last sequence that is
+/// preempted has beyond. Should there be more, because steps before it could plan nothing, they are
+/// computed again.
 int most_saves(const SchedulerLimits& limits);
 
 /// Blocks that one sequence restores at most, and places of its tables.
