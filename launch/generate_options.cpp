@@ -126,6 +126,10 @@ void declare_running(OptionSet& set, GenerateOptions& o) {
            .help = "of each rank",
            .fallback = "half of free memory; what is left of a GPU"},
           o.kv_cache_memory_bytes);
+  set.add({.name = "swap-space",
+           .value = "SIZE",
+           .help = "host memory of each rank for what finds no room in the KV cache"},
+          o.swap_space);
   set.add_choice(
       {.name = "device", .value = "D", .help = "auto (a GPU where there is one), cpu, cuda"},
       o.device, {"auto", "cpu", "cuda"});
