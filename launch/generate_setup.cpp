@@ -13,6 +13,7 @@
 #include "comm/nccl_memory.h"
 #include "kernels/traced_ops.h"
 #include "model/checkpoint/dummy_checkpoint.h"
+#include "model/stage_load.h"
 #include "partition/layer_split.h"
 #include "partition/placement.h"
 #include "partition/rank_peers.h"
@@ -22,12 +23,6 @@
 
 namespace headrace {
 namespace {
-
-// A row of a bulk job is about as often a prompt's as a sampled one, and the head runs for sampled
-// rows only: half of its weight is its load.
-constexpr double kHeadRowShare = 0.5;
-// Looking a row up costs next to nothing beside a layer.
-constexpr double kEmbeddingLoad = 0.05;
 
 // Room for a step's plan: admissions are the only part without a small bound, and the scheduler
 // keeps to this.
@@ -60,18 +55,18 @@ int usable_cores() {
   return std::max(CPU_COUNT(&set), 1);
 }
 
+// inputs: what most products do with theirs.
 std::vector<StagePart> make_parts(const ModelConfig& config, const GenerateOptions& options,
-                                  const ParallelLayout& layout) {
+                                  const ParallelLayout& layout, QuantizedInputs inputs) {
   const int num_stages = layout.pipeline;
   if (!options.layers.empty() && static_cast<int>(options.layers.size()) != num_stages) {
     throw std::invalid_argument(fmt::format("--layers names {} stages, but the pipeline has {}",
                                             options.layers.size(), num_stages));
   }
   const std::vector<IndexRange> ranges =
-      options.layers.empty() ? split_layers(config.num_layers, num_stages,
-                                            {.embedding = kEmbeddingLoad,
-                                             .head = kHeadRowShare * head_weight_in_layers(config)})
-                             : split_by_counts(options.layers, config.num_layers);
+      options.layers.empty()
+          ? split_layers(config.num_layers, num_stages, end_loads(config, inputs))
+          : split_by_counts(options.layers, config.num_layers);
   std::vector<StagePart> parts;
   for (int stage = 0; stage < num_stages; ++stage) {
     const IndexRange& range = ranges[static_cast<std::size_t>(stage)];
@@ -317,8 +312,10 @@ RankSetup set_up_rank(const Environment& environment, const GenerateOptions& opt
   setup.dtype = choose_dtype(options.dtype, *setup.checkpoint);
   if (options.quantization == "int8") setup.quantization = Quantization::kInt8;
   if (options.quantization == "int4") setup.quantization = Quantization::kInt4;
+  const bool is_quantized =
+      setup.quantization != Quantization::kNone || has_quantized_tensors(*setup.checkpoint);
   if (options.quantized_inputs == "none") {
-    if (setup.quantization == Quantization::kNone && !has_quantized_tensors(*setup.checkpoint)) {
+    if (!is_quantized) {
       throw std::invalid_argument(fmt::format(
           "--quantized-inputs none: no weights of {} are quantised; leave the option out, or give "
           "--quantization int8 or int4",
@@ -327,7 +324,8 @@ RankSetup set_up_rank(const Environment& environment, const GenerateOptions& opt
     setup.quantized_inputs = QuantizedInputs::kCompute;
   }
   tensor_shards(sharded_sizes(config), setup.layout.tensor);  // a size that cannot be shows now
-  setup.parts = make_parts(config, options, setup.layout);
+  setup.parts = make_parts(config, options, setup.layout,
+                           is_quantized ? setup.quantized_inputs : QuantizedInputs::kCompute);
   setup.max_model_len = choose_max_model_len(config, options);
   setup.num_micro_batches =
       options.num_micro_batches > 0 ? options.num_micro_batches : setup.num_stages();

@@ -196,13 +196,6 @@ std::size_t matrix_bytes(const LinearSource& source, WeightType type) {
   return static_cast<std::size_t>(columns * bytes);
 }
 
-std::int64_t layer_elements(const ModelConfig& c) {
-  const std::int64_t attention = std::int64_t{c.num_heads} * c.head_dim;
-  const std::int64_t kv = std::int64_t{c.num_kv_heads} * c.head_dim;
-  return c.hidden_size * (attention + 2 * kv) + attention * c.hidden_size +
-         (c.gated_mlp ? 3 : 2) * std::int64_t{c.hidden_size} * c.intermediate_size;
-}
-
 }  // namespace
 
 const Matrix* StageWeights::head(const StagePart& part) const {
@@ -281,11 +274,6 @@ std::size_t stage_arena_bytes(const ModelConfig& config, const StagePart& part, 
     if (table->n() > 0) add_linear(*table);
   }
   return bytes;
-}
-
-double head_weight_in_layers(const ModelConfig& config) {
-  return static_cast<double>(config.vocab_size) * config.hidden_size /
-         static_cast<double>(layer_elements(config));
 }
 
 }  // namespace headrace

@@ -77,7 +77,4 @@ std::size_t stage_weight_bytes(const Checkpoint& checkpoint, const StagePart& pa
 /// Bytes of an arena that unquantised weights take, matrices, norms and biases.
 std::size_t stage_arena_bytes(const ModelConfig& config, const StagePart& part, DType dtype);
 
-/// Weights of the head in units of one decoder layer's: what the head weighs in a split of layers.
-double head_weight_in_layers(const ModelConfig& config);
-
 }  // namespace headrace
