@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "kernels/op_checks.h"
 #include "kernels/wrapped_ops.h"
 
 namespace headrace {
@@ -22,16 +23,16 @@ class ObservedOps final : public WrappedOps {
     ops_.norm_parts(inout, parts, norm);
   }
   void convert(TensorView out, ConstTensorView x) override { ops_.convert(out, x); }
-  void matmul(TensorView out, ConstTensorView x, const Matrix& w, const float* bias) override {
-    observer_(w, x);
+  void matmul(TensorView out, const ProductInput& x, const Matrix& w, const float* bias) override {
+    observer_(w, plain_rows(x));
     ops_.matmul(out, x, w, bias);
   }
-  void matmul_add(TensorView inout, ConstTensorView x, const Matrix& w,
+  void matmul_add(TensorView inout, const ProductInput& x, const Matrix& w,
                   const float* bias) override {
-    observer_(w, x);
+    observer_(w, plain_rows(x));
     ops_.matmul_add(inout, x, w, bias);
   }
-  void matmul_partial(TensorView out, ConstTensorView x, const Matrix& w) override {
+  void matmul_partial(TensorView out, const ProductInput& x, const Matrix& w) override {
     ops_.matmul_partial(out, x, w);
   }
   void add_partials(TensorView inout, std::span<const float* const> parts,
@@ -50,10 +51,12 @@ class ObservedOps final : public WrappedOps {
   void activate(TensorView out, ConstTensorView x, Activation activation) override {
     ops_.activate(out, x, activation);
   }
-  void matmul_activate(TensorView out, ConstTensorView x,
-                       const ActivatedProduct& product) override {
-    observer_(product.w, x);
-    ops_.matmul_activate(out, x, product);
+  ProductInput matmul_activate(TensorView out, const ProductInput& x,
+                               const ActivatedProduct& product) override {
+    observer_(product.w, plain_rows(x));
+    ActivatedProduct unpacked = product;
+    unpacked.reader = nullptr;
+    return ops_.matmul_activate(out, x, unpacked);
   }
   void scale(TensorView inout, float factor) override { ops_.scale(inout, factor); }
   void add_scaled(TensorView inout, ConstTensorView x, float factor) override {

@@ -142,10 +142,15 @@ void require_parts(const RowParts& parts, std::int64_t cols) {
        std::to_string(cols));
 }
 
-void require_activated_product(const TensorView& out, const ConstTensorView& x,
-                               const ActivatedProduct& product, DType compute_dtype) {
+const ConstTensorView& plain_rows(const ProductInput& x) {
+  if (x.norm) fail("matmul: x is still to be normed, expected rows that are");
+  if (x.packed_for != nullptr) fail("matmul: x is packed, expected rows that are not");
+  return x.view;
+}
+
+void require_activated_product(const TensorView& out, const ActivatedProduct& product,
+                               DType compute_dtype) {
   require_whole_sum(product.w);
-  require_view(x, {"matmul_activate: x", out.rows, product.w.k(), compute_dtype});
   require_view(product.room,
                {.name = "matmul_activate: room", .rows = out.rows, .cols = product.w.n()});
   require_activation_views(out, product.room, compute_dtype);

@@ -58,8 +58,13 @@ void require_parts(const RowParts& parts, std::int64_t cols);
 /// twice nor the same.
 bool require_activation_views(const TensorView& out, const ConstTensorView& x, DType compute_dtype);
 
-/// matmul_activate(): a whole sum, and views that fit it and activate().
-void require_activated_product(const TensorView& out, const ConstTensorView& x,
-                               const ActivatedProduct& product, DType compute_dtype);
+/// The rows of an input that are in the compute type; throws std::invalid_argument where they are
+/// still to be normed, or packed.
+const ConstTensorView& plain_rows(const ProductInput& x);
+
+/// matmul_activate(): a whole sum, and views that fit it and activate(); of the input whatever is
+/// no matter of these.
+void require_activated_product(const TensorView& out, const ActivatedProduct& product,
+                               DType compute_dtype);
 
 }  // namespace headrace

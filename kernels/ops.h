@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -118,6 +119,20 @@ struct Norm {
   const float* bias = nullptr;    // the same; null for none; only kLayer has one
 };
 
+/// Rows that go into a product: in the compute type; or float32 ones with the norm that they go
+/// through first, for products that take it as they read them (Ops::norms_inputs()); or such as the
+/// backend has packed for one matrix (Ops::matmul_activate()).
+struct ProductInput {
+  // Implicit: to most callers a product's input is just its rows.
+  ProductInput(const TensorView& rows) : view(rows) {}
+  ProductInput(const ConstTensorView& rows) : view(rows) {}
+  ProductInput(const ConstTensorView& rows, const Norm& of_rows) : view(rows), norm(of_rows) {}
+
+  ConstTensorView view;
+  std::optional<Norm> norm;
+  const Matrix* packed_for = nullptr;  // what the view's memory holds is only for products with it
+};
+
 /// Parts of a row that an operator takes one by one: `count` parts of `width` columns beside each
 /// other, the first at column `begin`.
 struct RowParts {
@@ -203,6 +218,7 @@ struct ActivatedProduct {
   const float* bias = nullptr;  // n floats, or null
   Activation activation = Activation::kSilu;
   TensorView room;  // float32 [m, n], in the arena, for backends that take a product as a whole
+  const Matrix* reader = nullptr;  // the one matrix that what comes out is multiplied with, or null
 };
 
 class Ops {
@@ -243,18 +259,23 @@ class Ops {
   /// operators give.
   virtual void convert(TensorView out, ConstTensorView x) = 0;
 
+  /// Whether matmul() and matmul_activate() take inputs that are still to be normed; each row gets
+  /// the bits that norm() gives it.
+  virtual bool norms_inputs() const { return false; }
+
   /// out float32 [m, n] = x [m, k] (compute type) times w's transpose, plus bias (n floats, or
   /// null).
-  virtual void matmul(TensorView out, ConstTensorView x, const Matrix& w, const float* bias) = 0;
+  virtual void matmul(TensorView out, const ProductInput& x, const Matrix& w,
+                      const float* bias) = 0;
 
   /// inout float32 [m, n] += (x times w's transpose + bias): the residual is added to the finished
   /// sum.
-  virtual void matmul_add(TensorView inout, ConstTensorView x, const Matrix& w,
+  virtual void matmul_add(TensorView inout, const ProductInput& x, const Matrix& w,
                           const float* bias) = 0;
 
   /// The part of a product that this rank's share of K gives: out float32 [num_values * m, n], the
   /// first value of every element in rows [0, m), the second in [m, 2 * m) and so on.
-  virtual void matmul_partial(TensorView out, ConstTensorView x, const Matrix& w) = 0;
+  virtual void matmul_partial(TensorView out, const ProductInput& x, const Matrix& w) = 0;
 
   /// inout float32 [m, n] += (sum of parts + bias), the parts (float32 [m, n] each) added in
   /// post-order: after part i, merges[i] times the last two (earlier + later). With all ranks'
@@ -293,9 +314,10 @@ class Ops {
 
   /// out compute type [m, i] = what activate() makes of x [m, k] (compute type) times w's transpose
   /// plus bias. Every backend has to say how it is done; this one does it by matmul() and
-  /// activate(), whose bits it always has.
-  virtual void matmul_activate(TensorView out, ConstTensorView x,
-                               const ActivatedProduct& product) = 0;
+  /// activate(), whose bits it always has. Gives `out` as an input of products with the reader: it
+  /// may be packed for these.
+  virtual ProductInput matmul_activate(TensorView out, const ProductInput& x,
+                                       const ActivatedProduct& product) = 0;
 
   /// inout float32 = inout * factor.
   virtual void scale(TensorView inout, float factor) = 0;
@@ -327,10 +349,11 @@ class Ops {
   virtual std::size_t kv_block_bytes(const AttentionShape& shape, int block_tokens) const = 0;
 };
 
-inline void Ops::matmul_activate(TensorView out, ConstTensorView x,
-                                 const ActivatedProduct& product) {
+inline ProductInput Ops::matmul_activate(TensorView out, const ProductInput& x,
+                                         const ActivatedProduct& product) {
   matmul(product.room, x, product.w, product.bias);
   activate(out, product.room, product.activation);
+  return out;
 }
 
 /// What becomes of products with the head: by scale() and soft_cap().

@@ -36,20 +36,21 @@ class TracedOps final : public WrappedOps {
     const ScopedPhase phase(&recorder_, Phase::kElementwise);
     ops_->convert(out, x);
   }
-  void matmul(TensorView out, ConstTensorView x, const Matrix& w, const float* bias) override {
+  bool norms_inputs() const override { return ops_->norms_inputs(); }
+  void matmul(TensorView out, const ProductInput& x, const Matrix& w, const float* bias) override {
     const ScopedPhase phase(&recorder_, product_phase());
-    add_bound(x.rows, w);
+    add_bound(x.view.rows, w);
     ops_->matmul(out, x, w, bias);
   }
-  void matmul_add(TensorView inout, ConstTensorView x, const Matrix& w,
+  void matmul_add(TensorView inout, const ProductInput& x, const Matrix& w,
                   const float* bias) override {
     const ScopedPhase phase(&recorder_, product_phase());
-    add_bound(x.rows, w);
+    add_bound(x.view.rows, w);
     ops_->matmul_add(inout, x, w, bias);
   }
-  void matmul_partial(TensorView out, ConstTensorView x, const Matrix& w) override {
+  void matmul_partial(TensorView out, const ProductInput& x, const Matrix& w) override {
     const ScopedPhase phase(&recorder_, product_phase());
-    add_bound(x.rows, w);
+    add_bound(x.view.rows, w);
     ops_->matmul_partial(out, x, w);
   }
   void add_partials(TensorView inout, std::span<const float* const> parts,
@@ -75,11 +76,11 @@ class TracedOps final : public WrappedOps {
     const ScopedPhase phase(&recorder_, Phase::kActivation);
     ops_->activate(out, x, activation);
   }
-  void matmul_activate(TensorView out, ConstTensorView x,
-                       const ActivatedProduct& product) override {
+  ProductInput matmul_activate(TensorView out, const ProductInput& x,
+                               const ActivatedProduct& product) override {
     const ScopedPhase phase(&recorder_, product_phase());
-    add_bound(x.rows, product.w);
-    ops_->matmul_activate(out, x, product);
+    add_bound(x.view.rows, product.w);
+    return ops_->matmul_activate(out, x, product);
   }
   void scale(TensorView inout, float factor) override {
     const ScopedPhase phase(&recorder_, Phase::kElementwise);

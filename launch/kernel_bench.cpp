@@ -171,10 +171,11 @@ class Bench {
   Timing time_product(const std::vector<std::unique_ptr<Matrix>>& matrices,
                       const Operands& operands, std::int64_t m) {
     const Matrix& first = *matrices.front();
+    const TensorView out{operands.out, m, first.n(), DType::kFloat32};
+    const TensorView x{operands.x, m, first.k(), dtype_};
     std::size_t next = 0;
     return timing_of([&] {
-      ops_->matmul({operands.out, m, first.n(), DType::kFloat32},
-                   {operands.x, m, first.k(), dtype_}, *matrices[next], nullptr);
+      ops_->matmul(out, x, *matrices[next], nullptr);
       next = (next + 1) % matrices.size();
     });
   }

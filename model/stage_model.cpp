@@ -201,7 +201,7 @@ void StageModel::embed_tokens(TensorView hidden, std::span<const TokenId> tokens
 }
 
 // hidden += x times the whole matrix's transpose + bias, of which this rank has some columns.
-void StageModel::add_product(TensorView hidden, ConstTensorView x, const RowParallel& product) {
+void StageModel::add_product(TensorView hidden, const ProductInput& x, const RowParallel& product) {
   const Linear& linear = product.linear;
   if (exchange_ == nullptr) {
     ops_.matmul_add(hidden, x, *linear.weight, linear.bias);
@@ -255,7 +255,7 @@ void StageModel::add_summed(TensorView hidden, TensorView own, const RowParallel
 
 // The same, with norm and factor between the product and the hidden state where the model has them.
 // The product is added to zeros then, so that it has the same bits with and without an exchange.
-void StageModel::add_outcome(TensorView hidden, ConstTensorView x, const RowParallel& product) {
+void StageModel::add_outcome(TensorView hidden, const ProductInput& x, const RowParallel& product) {
   if (!changes_outcomes(config_)) {
     add_product(hidden, x, product);
     return;
@@ -274,12 +274,20 @@ Norm StageModel::norm_of(const NormWeights& weights) const {
           .bias = weights.bias};
 }
 
-void StageModel::pre_norm(TensorView normed, ConstTensorView hidden, const NormWeights& weights) {
+TensorView StageModel::pre_norm(ConstTensorView hidden, const NormWeights& weights) {
+  const TensorView normed{normed_, hidden.rows, hidden.cols, ops_.compute_dtype()};
   if (config_.pre_norms) {
     ops_.norm(normed, hidden, norm_of(weights));
   } else {
     ops_.convert(normed, hidden);
   }
+  return normed;
+}
+
+// The same for a single product, before which hidden does not change.
+ProductInput StageModel::input_of_one(ConstTensorView hidden, const NormWeights& weights) {
+  if (config_.pre_norms && ops_.norms_inputs()) return {hidden, norm_of(weights)};
+  return pre_norm(hidden, weights);
 }
 
 // The norms over all heads: every rank gets the others' queries and keys, norms them all, and keeps
@@ -349,7 +357,7 @@ void StageModel::norm_queries_and_keys(const LayerWeights& weights, TensorView q
 }
 
 // What the heads of a layer see, [rows, heads * head_dim] in the compute type.
-TensorView StageModel::attend(int index, ConstTensorView normed, RowsOfGroups rows) {
+TensorView StageModel::attend(int index, const ProductInput& normed, RowsOfGroups rows) {
   const LayerWeights& w = weights_.layers[static_cast<std::size_t>(index)];
   const LayerTraits traits = config_.layer(part_.begin_layer + index);
   const RowWidths widths = row_widths(config_, shard_.own);
@@ -360,9 +368,10 @@ TensorView StageModel::attend(int index, ConstTensorView normed, RowsOfGroups ro
   shape.window = traits.windowed ? config_.window : 0;
   shape.rotary_dim = traits.rope ? rotations.rotary_dim() : 0;
 
-  const TensorView qkv{wide_, normed.rows, widths.qkv, DType::kFloat32};
-  const TensorView queries{queries_, normed.rows, widths.heads, dtype};
-  const TensorView attended{inner_, normed.rows, widths.heads, dtype};
+  const std::int64_t num_rows = normed.view.rows;
+  const TensorView qkv{wide_, num_rows, widths.qkv, DType::kFloat32};
+  const TensorView queries{queries_, num_rows, widths.heads, dtype};
+  const TensorView attended{inner_, num_rows, widths.heads, dtype};
   const KvLayer kv = kv_layer(index);
   const auto group = static_cast<std::size_t>(size_.kv.of(traits));
   const std::span<const SequenceRows> sequences = rows[group];
@@ -373,32 +382,41 @@ TensorView StageModel::attend(int index, ConstTensorView normed, RowsOfGroups ro
   return attended;
 }
 
-// What goes into the MLP's last product, [rows, intermediate] in the compute type.
-TensorView StageModel::run_mlp(const LayerWeights& weights, ConstTensorView normed) {
+// What goes into the MLP's last product, [rows, intermediate].
+ProductInput StageModel::run_mlp(const LayerWeights& weights, const ProductInput& normed) {
   const RowWidths widths = row_widths(config_, shard_.own);
-  const TensorView gate_up{wide_, normed.rows, widths.gate_up, DType::kFloat32};
-  const TensorView activated{inner_, normed.rows, shard_.own.intermediate.size(),
+  const std::int64_t num_rows = normed.view.rows;
+  const TensorView gate_up{wide_, num_rows, widths.gate_up, DType::kFloat32};
+  const TensorView activated{inner_, num_rows, shard_.own.intermediate.size(),
                              ops_.compute_dtype()};
-  ops_.matmul_activate(activated, normed,
-                       {.w = *weights.gate_up.weight,
-                        .bias = weights.gate_up.bias,
-                        .activation = config_.activation,
-                        .room = gate_up});
-  return activated;
+  return ops_.matmul_activate(activated, normed,
+                              {.w = *weights.gate_up.weight,
+                               .bias = weights.gate_up.bias,
+                               .activation = config_.activation,
+                               .room = gate_up,
+                               .reader = weights.down.weight.get()});
 }
 
-// Residuals are added in one order: first attention, then MLP. Side by side, both read the layer's
-// input, so the MLP's norm is taken before anything is added.
 void StageModel::run_layer(int index, TensorView hidden, RowsOfGroups rows) {
   const LayerWeights& w = weights_.layers[static_cast<std::size_t>(index)];
-  const TensorView normed{normed_, hidden.rows, hidden.cols, ops_.compute_dtype()};
-  pre_norm(normed, hidden, w.attention_norm);
+  const auto add_attended = [&](ConstTensorView attended) {
+    add_outcome(hidden, attended, {w.output, shard_.attention_sum, w.attention_post_norm});
+  };
+  const auto add_mlp_of = [&](const ProductInput& normed) {
+    add_outcome(hidden, run_mlp(w, normed), {w.down, shard_.mlp_sum, w.mlp_post_norm});
+  };
+  if (!config_.parallel_residual) {
+    add_attended(attend(index, input_of_one(hidden, w.attention_norm), rows));
+    add_mlp_of(input_of_one(hidden, w.mlp_norm));
+    return;
+  }
+  // Side by side, both read the layer's input, so the MLP's norm is taken before anything is added.
+  // Added is first attention, then MLP.
+  TensorView normed = pre_norm(hidden, w.attention_norm);
   const TensorView attended = attend(index, normed, rows);
-  if (config_.parallel_residual && !config_.shared_pre_norm) pre_norm(normed, hidden, w.mlp_norm);
-  add_outcome(hidden, attended, {w.output, shard_.attention_sum, w.attention_post_norm});
-  if (!config_.parallel_residual) pre_norm(normed, hidden, w.mlp_norm);
-  const TensorView activated = run_mlp(w, normed);
-  add_outcome(hidden, activated, {w.down, shard_.mlp_sum, w.mlp_post_norm});
+  if (!config_.shared_pre_norm) normed = pre_norm(hidden, w.mlp_norm);
+  add_attended(attended);
+  add_mlp_of(normed);
 }
 
 void StageModel::forward(TensorView hidden, std::span<const TokenId> tokens, RowsOfGroups rows) {

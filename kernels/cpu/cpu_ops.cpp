@@ -31,7 +31,7 @@ class CpuOps final : public Ops {
         pool_(pool),
         kernels_(choose_kernels(isa, compute_dtype)),
         int8_(choose_int8_kernels(isa, compute_dtype)),
-        products_(pool, kernels_, int8_),
+        products_(compute_dtype, pool, kernels_, int8_),
         tiles_(kernels_.tile_rows) {}
 
   DType compute_dtype() const override { return dtype_; }
@@ -105,33 +105,33 @@ class CpuOps final : public Ops {
     });
   }
 
-  void matmul(TensorView out, ConstTensorView x, const Matrix& w, const float* bias) override {
+  bool norms_inputs() const override { return true; }
+
+  void matmul(TensorView out, const ProductInput& x, const Matrix& w, const float* bias) override {
     require_whole_sum(w);
     multiply(out, x, w, {.bias = bias});
   }
 
-  void matmul_add(TensorView inout, ConstTensorView x, const Matrix& w,
+  void matmul_add(TensorView inout, const ProductInput& x, const Matrix& w,
                   const float* bias) override {
     require_whole_sum(w);
     multiply(inout, x, w, {.bias = bias, .epilogue = Epilogue::kAddTo});
   }
 
-  void matmul_partial(TensorView out, ConstTensorView x, const Matrix& w) override {
-    require_view(out,
-                 {.name = "matmul_partial: out", .rows = w.num_values() * x.rows, .cols = w.n()});
+  void matmul_partial(TensorView out, const ProductInput& x, const Matrix& w) override {
+    require_view(
+        out, {.name = "matmul_partial: out", .rows = w.num_values() * x.view.rows, .cols = w.n()});
     TensorView first = out;
-    first.rows = x.rows;
+    first.rows = x.view.rows;
     multiply(first, x, w, {});
   }
 
-  void matmul_activate(TensorView out, ConstTensorView x,
-                       const ActivatedProduct& product) override {
-    require_activated_product(out, x, product, dtype_);
-    if (products_.activates(out, product)) {
-      products_.multiply_and_activate(out, x, product);
-    } else {
-      Ops::matmul_activate(out, x, product);
-    }
+  ProductInput matmul_activate(TensorView out, const ProductInput& x,
+                               const ActivatedProduct& product) override {
+    require_activated_product(out, product, dtype_);
+    require_input(x, out.rows, product.w);
+    if (!products_.activates(out, product)) return Ops::matmul_activate(out, x, product);
+    return products_.multiply_and_activate(out, x, product);
   }
 
   void add_partials(TensorView inout, std::span<const float* const> parts,
@@ -301,9 +301,15 @@ class CpuOps final : public Ops {
               });
   }
 
-  void multiply(const TensorView& out, const ConstTensorView& x, const Matrix& w,
+  void require_input(const ProductInput& x, std::int64_t rows, const Matrix& w) const {
+    require_view(x.view, {"matmul: x", rows, w.k(), x.norm ? DType::kFloat32 : dtype_});
+    if (x.packed_for == nullptr || x.packed_for == &w) return;
+    throw std::invalid_argument("matmul: x is packed for another matrix");
+  }
+
+  void multiply(const TensorView& out, const ProductInput& x, const Matrix& w,
                 const ProductEnd& end) {
-    require_view(x, {"matmul: x", out.rows, w.k(), dtype_});
+    require_input(x, out.rows, w);
     require_view(out, {.name = "matmul: out", .rows = out.rows, .cols = w.n()});
     products_.multiply(out, x, dynamic_cast<const PackedMatrix&>(w), end);
   }

@@ -11,14 +11,6 @@
 namespace headrace {
 namespace {
 
-// Rows of a product that are packed at a time: with K up to a few thousand they stay in the L2
-// cache while every panel passes by.
-constexpr std::int64_t kPackedRows = 240;
-
-// Elements of packed rows that are worth a task of their own: the same product waits for them, so
-// threads have to end together.
-constexpr std::int64_t kPackedPerTask = 8192;
-
 // Products (multiply-adds) that are worth a task of their own: about 5 us at 100 G/s.
 constexpr std::int64_t kProductsPerTask = 500'000;
 
@@ -42,21 +34,15 @@ bool is_gated(const TensorView& out, const Matrix& w) {
 
 }  // namespace
 
-CpuProducts::CpuProducts(ThreadPool& pool, const KernelTable& kernels, const Int8Kernels& int8)
+CpuProducts::CpuProducts(DType compute_dtype, ThreadPool& pool, const KernelTable& kernels,
+                         const Int8Kernels& int8)
     : pool_(pool),
       kernels_(kernels),
-      int8_(int8),
+      inputs_(compute_dtype, pool, kernels, int8),
       runs_(static_cast<std::size_t>(pool.num_threads())) {}
 
 void CpuProducts::make_room_for(const PackedMatrix& matrix) {
-  const std::int64_t dwords = matrix.row_dwords(kernels_for(matrix).dwords_per_step);
-  const auto bytes = static_cast<std::size_t>(kPackedRows * dwords) * sizeof(std::uint32_t);
-  if (bytes > packed_.bytes()) packed_ = Buffer(bytes);
-  const auto groups = static_cast<std::size_t>(kPackedRows * matrix.num_input_groups());
-  if (groups <= row_scales_.size()) return;
-  row_scales_.resize(groups);
-  row_offsets_.resize(groups);
-  row_half_sums_.resize(2 * groups);
+  inputs_.make_room_for(matrix);
 }
 
 void CpuProducts::reserve() {
@@ -67,21 +53,21 @@ void CpuProducts::reserve() {
 
 // As many rows of x at a time as are packed: body(rows, their product).
 template <class Body>
-void CpuProducts::over_packed_rows(const ConstTensorView& x, const PackedMatrix& matrix,
+void CpuProducts::over_packed_rows(const ProductInput& x, const PackedMatrix& matrix,
                                    const Body& body) {
-  for (std::int64_t row = 0; row < x.rows; row += kPackedRows) {
-    const Rows rows{row, std::min(kPackedRows, x.rows - row)};
-    body(rows, packed_product(x, matrix, rows));
+  for (std::int64_t row = 0; row < x.view.rows; row += kPackedRows) {
+    const InputPacker::Rows rows{row, std::min(kPackedRows, x.view.rows - row)};
+    body(rows, inputs_.product_of(x, matrix, rows));
   }
 }
 
-void CpuProducts::multiply(const TensorView& out, const ConstTensorView& x,
-                           const PackedMatrix& matrix, const ProductEnd& end) {
-  const ProductKernels& kernels = kernels_for(matrix);
+void CpuProducts::multiply(const TensorView& out, const ProductInput& x, const PackedMatrix& matrix,
+                           const ProductEnd& end) {
+  const ProductKernels& kernels = inputs_.kernels_for(matrix);
   const Panels panels{.count = matrix.num_panels(),
                       .products_each = kPanelColumns * matrix.k(),
                       .most = matrix.num_panels()};
-  over_packed_rows(x, matrix, [&](Rows rows, GemmArgs whole) {
+  over_packed_rows(x, matrix, [&](InputPacker::Rows rows, GemmArgs whole) {
     whole.out = out.f32() + rows.first * out.cols;
     whole.out_stride = out.cols;
     whole.value_stride = out.rows * out.cols;
@@ -95,7 +81,7 @@ void CpuProducts::multiply(const TensorView& out, const ConstTensorView& x,
 void CpuProducts::best_logits(std::span<BestLogit> out, const ConstTensorView& x,
                               const PackedMatrix& matrix, const LogitChange& change) {
   if (best_.empty()) throw std::logic_error("best_logits: reserve() comes first");
-  over_packed_rows(x, matrix, [&](Rows rows, const GemmArgs& whole) {
+  over_packed_rows(x, matrix, [&](InputPacker::Rows rows, const GemmArgs& whole) {
     const auto some =
         out.subspan(static_cast<std::size_t>(rows.first), static_cast<std::size_t>(rows.count));
     best_of_packed(some, matrix, whole, change);
@@ -106,60 +92,22 @@ bool CpuProducts::activates(const TensorView& out, const ActivatedProduct& produ
   return !is_gated(out, product.w) || out.cols % kPanelColumns == 0;
 }
 
-void CpuProducts::multiply_and_activate(const TensorView& out, const ConstTensorView& x,
-                                        const ActivatedProduct& product) {
+ProductInput CpuProducts::multiply_and_activate(const TensorView& out, const ProductInput& x,
+                                                const ActivatedProduct& product) {
   if (scratch_.bytes() == 0) throw std::logic_error("matmul_activate: reserve() comes first");
   const auto& matrix = dynamic_cast<const PackedMatrix&>(product.w);
+  ActivatedEnd end{.activation = product.activation,
+                   .reader = dynamic_cast<const PackedMatrix*>(product.reader)};
+  if (end.reader != nullptr && !inputs_.packs_for(out, *end.reader)) end.reader = nullptr;
   const auto row_bytes = out.cols * static_cast<std::int64_t>(dtype_bytes(out.dtype));
-  over_packed_rows(x, matrix, [&](Rows rows, GemmArgs whole) {
+  over_packed_rows(x, matrix, [&](InputPacker::Rows rows, GemmArgs whole) {
     whole.bias = product.bias;
     const TensorView some{out.data + rows.first * row_bytes, rows.count, out.cols, out.dtype};
-    activate_packed(some, matrix, whole, product.activation);
+    activate_packed(some, matrix, whole, end);
   });
-}
-
-// Packs the rows; what their product takes, apart from where it goes.
-GemmArgs CpuProducts::packed_product(const ConstTensorView& x, const PackedMatrix& matrix,
-                                     Rows rows) {
-  pack(x, matrix, rows);
-  GemmArgs args{.packed = packed_rows(),
-                .rows = rows.count,
-                .weights = matrix.panels(),
-                .steps = matrix.steps(),
-                .n = matrix.n(),
-                .segments = matrix.segments().data(),
-                .num_segments = static_cast<int>(matrix.segments().size()),
-                .row_dwords = matrix.row_dwords(kernels_for(matrix).dwords_per_step),
-                .row_scales = row_scales_.data(),
-                .row_offsets = row_offsets_.data(),
-                .row_half_sums = row_half_sums_.data()};
-  matrix.describe_columns(args);
-  return args;
-}
-
-void CpuProducts::pack(const ConstTensorView& x, const PackedMatrix& matrix, Rows rows) {
-  const ProductKernels& kernels = kernels_for(matrix);
-  const std::int64_t blocks = num_row_blocks(rows.count, kernels.tile_rows);
-  const std::int64_t row_dwords = matrix.row_dwords(kernels.dwords_per_step);
-  const std::int64_t per_task =
-      std::max<std::int64_t>(1, kPackedPerTask / (kernels.tile_rows * x.cols));
-  run_flushed(pool_, ceil_div(blocks, per_task), [&](std::int64_t task) {
-    for (std::int64_t b = task * per_task; b < std::min(blocks, (task + 1) * per_task); ++b) {
-      const std::int64_t begin = b * rows.count / blocks;
-      kernels.pack({.x = x.data,
-                    .k = x.cols,
-                    .steps = matrix.steps(),
-                    .first_row = rows.first + begin,
-                    .num_rows = static_cast<int>((b + 1) * rows.count / blocks - begin),
-                    .packed = packed_rows() + begin * row_dwords,
-                    .segments = matrix.segments().data(),
-                    .num_segments = static_cast<int>(matrix.segments().size()),
-                    .scales = row_scales_.data() + begin,
-                    .offsets = row_offsets_.data() + begin,
-                    .group_stride = rows.count,
-                    .half_sums = row_half_sums_.data() + begin});
-    }
-  });
+  ProductInput result(out);
+  result.packed_for = end.reader;
+  return result;
 }
 
 // The panels in groups: work(thread, part) for each. A thread goes through a run of groups that lie
@@ -202,7 +150,8 @@ std::int64_t CpuProducts::panels_of_group(const Panels& panels, std::int64_t row
   const std::int64_t products = std::max<std::int64_t>(1, panels.products_each * rows);
   const std::int64_t worth = ceil_div(kProductsPerTask, products);
   const std::int64_t fair = panels.count / (std::int64_t{8} * pool_.num_threads());
-  const std::int64_t tile = rows <= kRowsOfWidestTile ? kWidestTile : kWidestTile / 2;
+  const std::int64_t tile =
+      std::max(panels.multiple, rows <= kRowsOfWidestTile ? kWidestTile : kWidestTile / 2);
   return std::max(ceil_div(worth, tile), fair / tile) * tile;
 }
 
@@ -232,7 +181,7 @@ void CpuProducts::take_in_panels(std::int64_t thread, const PackedMatrix& matrix
   part.out = scratch_of(thread);
   part.out_stride = cols;
   part.first_column = first;
-  kernels_for(matrix).gemm(part);
+  inputs_.kernels_for(matrix).gemm(part);
   const std::int64_t count = part.rows * cols;
   if (change.scale != 1.0F) kernels_.scale(part.out, count, change.scale);
   if (change.soft_cap > 0.0F) kernels_.soft_cap(part.out, count, change.soft_cap);
@@ -242,16 +191,17 @@ void CpuProducts::take_in_panels(std::int64_t thread, const PackedMatrix& matrix
   }
 }
 
-// A task makes some columns of `out`: gates into the left half of its scratch, what they multiply
-// into the right one.
+// A task makes some columns of `out`: gates into the left half of the product in its scratch, what
+// they multiply into the right one, and behind these what is packed at once.
 void CpuProducts::activate_packed(const TensorView& out, const PackedMatrix& matrix,
-                                  const GemmArgs& whole, Activation activation) {
+                                  const GemmArgs& whole, const ActivatedEnd& end) {
   const bool gated = is_gated(out, matrix);
   const std::int64_t parts = gated ? 2 : 1;
   const std::int64_t own_panels = ceil_div(out.cols, kPanelColumns);
   const Panels panels{.count = own_panels,
                       .products_each = parts * kPanelColumns * matrix.k(),
-                      .most = panels_in_scratch(whole.rows, parts * kPanelColumns)};
+                      .most = panels_in_scratch(whole.rows, (parts + 1) * kPanelColumns),
+                      .multiple = end.reader == nullptr ? 1 : kPackedColumns / kPanelColumns};
   over_panels(panels, whole, [&](std::int64_t thread, GemmArgs part) {
     const std::int64_t first = part.panel_begin * kPanelColumns;
     const std::int64_t cols = std::min(out.cols, part.panel_end * kPanelColumns) - first;
@@ -260,32 +210,29 @@ void CpuProducts::activate_packed(const TensorView& out, const PackedMatrix& mat
     for (std::int64_t i = 0; i < parts; ++i) {
       part.out = scratch + i * cols;
       part.first_column = i * out.cols + first;
-      kernels_for(matrix).gemm(part);
+      inputs_.kernels_for(matrix).gemm(part);
       part.panel_begin += own_panels;
       part.panel_end += own_panels;
     }
-    kernels_.activate({.x = scratch,
-                       .out = out.data + first * static_cast<std::int64_t>(dtype_bytes(out.dtype)),
-                       .activation = activation,
-                       .gated = gated,
-                       .cols = cols,
-                       .out_stride = out.cols,
-                       .row_begin = 0,
-                       .row_end = whole.rows});
+    ActivationArgs activated{
+        .x = scratch,
+        .out = out.data + first * static_cast<std::int64_t>(dtype_bytes(out.dtype)),
+        .activation = end.activation,
+        .gated = gated,
+        .cols = cols,
+        .out_stride = out.cols,
+        .row_begin = 0,
+        .row_end = whole.rows};
+    if (end.reader == nullptr) {
+      kernels_.activate(activated);
+      return;
+    }
+    activated.out = reinterpret_cast<std::byte*>(scratch + whole.rows * parts * cols);
+    activated.out_stride = cols;
+    kernels_.activate(activated);
+    inputs_.pack_columns(out.data, *end.reader, whole.rows,
+                         {.values = activated.out, .first = first, .count = cols});
   });
-}
-
-const ProductKernels& CpuProducts::kernels_for(const PackedMatrix& matrix) const {
-  const bool integers = matrix.inputs() == QuantizedInputs::kInt8;
-  switch (matrix.quantization()) {
-    case Quantization::kInt8:
-      return integers ? int8_.products : kernels_.int8_weights;
-    case Quantization::kInt4:
-      return integers ? int8_.int4_products : kernels_.int4_weights;
-    case Quantization::kNone:
-      break;
-  }
-  return kernels_.products;
 }
 
 float* CpuProducts::scratch_of(std::int64_t thread) {

@@ -38,7 +38,6 @@ struct Segment {
 struct PackArgs {
   const std::byte* x = nullptr;  // [rows, k] in the compute type
   std::int64_t k = 0;
-  std::int64_t steps = 0;  // dword steps of a row
   std::int64_t first_row = 0;
   int num_rows = 0;
   std::uint32_t* packed = nullptr;  // [runs, num_rows, kPackedRunDwords]; in int8 a run is a group

@@ -162,18 +162,19 @@ class CudaOps final : public Ops {
                    stream_.get());
   }
 
-  void matmul(TensorView out, ConstTensorView x, const Matrix& w, const float* bias) override {
+  void matmul(TensorView out, const ProductInput& x, const Matrix& w, const float* bias) override {
     require_whole_sum(w);
-    multiply(out, x, w, {.base = nullptr, .bias = bias});
+    multiply(out, plain_rows(x), w, {.base = nullptr, .bias = bias});
   }
 
-  void matmul_add(TensorView inout, ConstTensorView x, const Matrix& w,
+  void matmul_add(TensorView inout, const ProductInput& x, const Matrix& w,
                   const float* bias) override {
     require_whole_sum(w);
-    multiply(inout, x, w, {.base = inout.f32(), .bias = bias});
+    multiply(inout, plain_rows(x), w, {.base = inout.f32(), .bias = bias});
   }
 
-  void matmul_partial(TensorView out, ConstTensorView x, const Matrix& w) override {
+  void matmul_partial(TensorView out, const ProductInput& input, const Matrix& w) override {
+    const ConstTensorView& x = plain_rows(input);
     require_view(out,
                  {.name = "matmul_partial: out", .rows = w.num_values() * x.rows, .cols = w.n()});
     const CudaMatrix& matrix = checked({out.data, x.rows, out.cols, out.dtype}, x, w);
@@ -261,10 +262,10 @@ class CudaOps final : public Ops {
                     stream_.get());
   }
 
-  void matmul_activate(TensorView out, ConstTensorView x,
-                       const ActivatedProduct& product) override {
-    require_activated_product(out, x, product, dtype_);
-    Ops::matmul_activate(out, x, product);
+  ProductInput matmul_activate(TensorView out, const ProductInput& x,
+                               const ActivatedProduct& product) override {
+    require_activated_product(out, product, dtype_);
+    return Ops::matmul_activate(out, x, product);
   }
 
   void scale(TensorView inout, float factor) override {

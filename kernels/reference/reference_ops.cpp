@@ -152,22 +152,25 @@ class ReferenceOps final : public Ops {
     for (std::int64_t i = 0; i < x.rows * x.cols; ++i) write_element(out, i, x.f32()[i]);
   }
 
-  void matmul(TensorView out, ConstTensorView x, const Matrix& w, const float* bias) override {
+  void matmul(TensorView out, const ProductInput& x, const Matrix& w, const float* bias) override {
     require_whole_sum(w);
-    multiply(out, x, w, [bias](float& element, float value, std::int64_t column, int /*index*/) {
-      element = bias == nullptr ? value : value + bias[column];
-    });
+    multiply(out, plain_rows(x), w,
+             [bias](float& element, float value, std::int64_t column, int /*index*/) {
+               element = bias == nullptr ? value : value + bias[column];
+             });
   }
 
-  void matmul_add(TensorView inout, ConstTensorView x, const Matrix& w,
+  void matmul_add(TensorView inout, const ProductInput& x, const Matrix& w,
                   const float* bias) override {
     require_whole_sum(w);
-    multiply(inout, x, w, [bias](float& element, float value, std::int64_t column, int /*index*/) {
-      element += bias == nullptr ? value : value + bias[column];
-    });
+    multiply(inout, plain_rows(x), w,
+             [bias](float& element, float value, std::int64_t column, int /*index*/) {
+               element += bias == nullptr ? value : value + bias[column];
+             });
   }
 
-  void matmul_partial(TensorView out, ConstTensorView x, const Matrix& w) override {
+  void matmul_partial(TensorView out, const ProductInput& input, const Matrix& w) override {
+    const ConstTensorView& x = plain_rows(input);
     require_view(out,
                  {.name = "matmul_partial: out", .rows = w.num_values() * x.rows, .cols = w.n()});
     TensorView first = out;
@@ -262,10 +265,10 @@ class ReferenceOps final : public Ops {
     }
   }
 
-  void matmul_activate(TensorView out, ConstTensorView x,
-                       const ActivatedProduct& product) override {
-    require_activated_product(out, x, product, dtype_);
-    Ops::matmul_activate(out, x, product);
+  ProductInput matmul_activate(TensorView out, const ProductInput& x,
+                               const ActivatedProduct& product) override {
+    require_activated_product(out, product, dtype_);
+    return Ops::matmul_activate(out, x, product);
   }
 
   void scale(TensorView inout, float factor) override {

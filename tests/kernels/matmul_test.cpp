@@ -155,9 +155,9 @@ TEST_P(Matmul, EveryRowCountGivesARowTheSameBits) {
   for (int rows = 1; rows < most; ++rows) {
     const int first = most - rows;
     Tensor part(rows, n);
-    fast_->matmul(part.view(),
-                  {x.view().data + static_cast<std::size_t>(first) * row_bytes, rows, k, dtype()},
-                  *matrix, nullptr);
+    const ConstTensorView some{x.view().data + static_cast<std::size_t>(first) * row_bytes, rows, k,
+                               dtype()};
+    fast_->matmul(part.view(), some, *matrix, nullptr);
     ASSERT_EQ(std::memcmp(part.f32(), all.f32() + first * n, part.view().bytes()), 0) << rows;
   }
 }
@@ -242,6 +242,100 @@ TEST_P(Matmul, AnActivatedProductIsWhatTheActivationMakesOfIt) {
                                             {241, 520, false, false, Activation::kGeluTanh}};
   expect_activated_products(*fast_, {weights(), inputs()}, cases);
   expect_activated_products(*reference_, {weights(), inputs()}, std::span(cases).first(5));
+}
+
+// Of more rows than are packed at a time, in uneven blocks, with and without the MLP's activation.
+TEST_P(Matmul, AnInputThatTheProductNormsHasTheBitsOfNormedRows) {
+  if (!fast_->norms_inputs()) GTEST_SKIP() << "takes normed rows alone";
+  constexpr std::int64_t kInputs = 100;
+  constexpr std::int64_t kColumns = 64;
+  auto matrix =
+      fast_->make_matrix({kColumns, kInputs, bisect_tree(kInputs, 3), weights(), inputs()});
+  matrix->set_rows(0, random_tensor(kColumns, kInputs, fast_->compute_dtype(), 81).view());
+  Tensor weight = random_tensor(1, kInputs, DType::kFloat32, 82);
+  Tensor bias = random_tensor(1, kInputs, DType::kFloat32, 83);
+  for (const std::int64_t rows : {1, 7, 30, 241, 500}) {
+    fast_->reserve(static_cast<int>(rows), 16, {.num_heads = 1, .num_kv_heads = 1, .head_dim = 2});
+    const Tensor x = random_tensor(rows, kInputs, DType::kFloat32, 84);
+    for (const NormKind kind : {NormKind::kRms, NormKind::kLayer}) {
+      SCOPED_TRACE(::testing::Message() << rows << " rows, norm " << static_cast<int>(kind));
+      const Norm norm{.kind = kind,
+                      .eps = 1e-5F,
+                      .weight = weight.f32(),
+                      .bias = kind == NormKind::kLayer ? bias.f32() : nullptr};
+      Tensor normed(rows, kInputs, fast_->compute_dtype());
+      fast_->norm(normed.view(), x.view(), norm);
+      Tensor expected(rows, kColumns);
+      fast_->matmul(expected.view(), normed.view(), *matrix, nullptr);
+      Tensor actual(rows, kColumns);
+      fast_->matmul(actual.view(), {x.view(), norm}, *matrix, nullptr);
+      EXPECT_TRUE(same_bits(actual, expected));
+
+      Tensor room(rows, kColumns);
+      const ActivatedProduct activated{.w = *matrix, .room = room.view()};
+      Tensor expected_half(rows, kColumns / 2, fast_->compute_dtype());
+      fast_->matmul_activate(expected_half.view(), normed.view(), activated);
+      Tensor half(rows, kColumns / 2, fast_->compute_dtype());
+      fast_->matmul_activate(half.view(), {x.view(), norm}, activated);
+      EXPECT_TRUE(same_bits(half, expected_half));
+    }
+  }
+}
+
+// In the tiles of few rows and of many, of more rows than are packed at a time, by slices that end
+// with what is packed by itself and others.
+TEST_P(Matmul, WhatTheActivationPacksForAProductHasTheBitsOfPlainRows) {
+  constexpr std::int64_t kInputs = 36;
+  constexpr std::int64_t kOut = 40;
+  struct Case {
+    std::int64_t cols;
+    int slices;
+    bool packs;
+  };
+  for (const Case& some : {Case{64, 1, true}, Case{192, 3, true}, Case{320, 5, true},
+                           Case{96, 1, false}, Case{80, 2, false}}) {
+    auto gates = fast_->make_matrix(
+        {2 * some.cols, kInputs, ReductionTree::single(kInputs), weights(), inputs()});
+    gates->set_rows(0, random_tensor(2 * some.cols, kInputs, fast_->compute_dtype(), 91).view());
+    const ReductionTree tree = bisect_tree(static_cast<std::int32_t>(some.cols), some.slices);
+    auto down = fast_->make_matrix({kOut, some.cols, tree, weights(), inputs()});
+    down->set_rows(0, random_tensor(kOut, some.cols, fast_->compute_dtype(), 92).view());
+    const auto other = fast_->make_matrix({kOut, some.cols, tree, weights(), inputs()});
+    for (const std::int64_t rows : {1, 5, 6, 64, 241, 500}) {
+      SCOPED_TRACE(::testing::Message() << rows << " rows of " << some.cols);
+      fast_->reserve(static_cast<int>(rows), 16,
+                     {.num_heads = 1, .num_kv_heads = 1, .head_dim = 2});
+      const Tensor x = random_tensor(rows, kInputs, fast_->compute_dtype(), 93);
+      Tensor room(rows, 2 * some.cols);
+      ActivatedProduct product{.w = *gates, .room = room.view()};
+      Tensor plain(rows, some.cols, fast_->compute_dtype());
+      EXPECT_EQ(fast_->matmul_activate(plain.view(), x.view(), product).packed_for, nullptr);
+      Tensor expected = random_tensor(rows, kOut, DType::kFloat32, 94);
+      fast_->matmul_add(expected.view(), plain.view(), *down, nullptr);
+
+      product.reader = down.get();
+      Tensor packed(rows, some.cols, fast_->compute_dtype());
+      const ProductInput input = fast_->matmul_activate(packed.view(), x.view(), product);
+      // Bfloat16 does not fit its memory where kernels read it expanded.
+      const bool packed_for_down = input.packed_for == down.get();
+      EXPECT_TRUE(packed_for_down || input.packed_for == nullptr);
+      EXPECT_TRUE(packed_for_down == some.packs || (some.packs && dtype() == DType::kBFloat16));
+      Tensor actual = random_tensor(rows, kOut, DType::kFloat32, 94);
+      fast_->matmul_add(actual.view(), input, *down, nullptr);
+      EXPECT_TRUE(same_bits(actual, expected));
+      if (!packed_for_down) continue;
+      EXPECT_THROW(fast_->matmul_add(actual.view(), input, *other, nullptr), std::invalid_argument);
+    }
+  }
+}
+
+TEST(MatmulReference, RefusesAnInputThatIsStillToBeNormed) {
+  const auto ops = make_reference_ops(DType::kFloat32);
+  const auto matrix = ops->make_matrix({16, 8, bisect_tree(8, 1)});
+  const Tensor x = random_tensor(2, 8, DType::kFloat32, 85);
+  Tensor out(2, 16);
+  EXPECT_THROW(ops->matmul(out.view(), {x.view(), Norm{}}, *matrix, nullptr),
+               std::invalid_argument);
 }
 
 TEST_P(Matmul, EmbedReturnsTheRowsThatWereStored) {

@@ -52,16 +52,17 @@ class FaultyOps : public WrappedOps {
     count();
     real_->convert(out, x);
   }
-  void matmul(TensorView out, ConstTensorView x, const Matrix& w, const float* bias) override {
+  bool norms_inputs() const override { return real_->norms_inputs(); }
+  void matmul(TensorView out, const ProductInput& x, const Matrix& w, const float* bias) override {
     count();
     real_->matmul(out, x, w, bias);
   }
-  void matmul_add(TensorView inout, ConstTensorView x, const Matrix& w,
+  void matmul_add(TensorView inout, const ProductInput& x, const Matrix& w,
                   const float* bias) override {
     count();
     real_->matmul_add(inout, x, w, bias);
   }
-  void matmul_partial(TensorView out, ConstTensorView x, const Matrix& w) override {
+  void matmul_partial(TensorView out, const ProductInput& x, const Matrix& w) override {
     count();
     real_->matmul_partial(out, x, w);
   }
@@ -85,10 +86,10 @@ class FaultyOps : public WrappedOps {
     count();
     real_->activate(out, x, activation);
   }
-  void matmul_activate(TensorView out, ConstTensorView x,
-                       const ActivatedProduct& product) override {
+  ProductInput matmul_activate(TensorView out, const ProductInput& x,
+                               const ActivatedProduct& product) override {
     count();
-    real_->matmul_activate(out, x, product);
+    return real_->matmul_activate(out, x, product);
   }
   void scale(TensorView inout, float factor) override {
     count();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/cuda/handles.h"
+#include "kernels/op_checks.h"
 #include "kernels/wrapped_ops.h"
 
 namespace headrace::testing_ops {
@@ -110,20 +111,22 @@ class HostedOps final : public WrappedOps {
   void convert(TensorView out, ConstTensorView x) override {
     with(out, [&](Staged& staged) { ops_->convert(staged.tensor(out), staged.tensor(x)); });
   }
-  void matmul(TensorView out, ConstTensorView x, const Matrix& w, const float* bias) override {
+  void matmul(TensorView out, const ProductInput& x, const Matrix& w, const float* bias) override {
     with(out, [&](Staged& staged) {
-      ops_->matmul(staged.tensor(out), staged.tensor(x), w, staged.floats(bias, w.n()));
+      ops_->matmul(staged.tensor(out), staged.tensor(plain_rows(x)), w, staged.floats(bias, w.n()));
     });
   }
-  void matmul_add(TensorView inout, ConstTensorView x, const Matrix& w,
+  void matmul_add(TensorView inout, const ProductInput& x, const Matrix& w,
                   const float* bias) override {
     with(inout, [&](Staged& staged) {
-      ops_->matmul_add(staged.tensor(inout), staged.tensor(x), w, staged.floats(bias, w.n()));
+      ops_->matmul_add(staged.tensor(inout), staged.tensor(plain_rows(x)), w,
+                       staged.floats(bias, w.n()));
     });
   }
-  void matmul_partial(TensorView out, ConstTensorView x, const Matrix& w) override {
-    with(out,
-         [&](Staged& staged) { ops_->matmul_partial(staged.tensor(out), staged.tensor(x), w); });
+  void matmul_partial(TensorView out, const ProductInput& x, const Matrix& w) override {
+    with(out, [&](Staged& staged) {
+      ops_->matmul_partial(staged.tensor(out), staged.tensor(plain_rows(x)), w);
+    });
   }
   void add_partials(TensorView inout, std::span<const float* const> parts,
                     std::span<const std::int32_t> merges, const float* bias) override {
@@ -156,15 +159,16 @@ class HostedOps final : public WrappedOps {
     with(out,
          [&](Staged& staged) { ops_->activate(staged.tensor(out), staged.tensor(x), activation); });
   }
-  void matmul_activate(TensorView out, ConstTensorView x,
-                       const ActivatedProduct& product) override {
+  ProductInput matmul_activate(TensorView out, const ProductInput& x,
+                               const ActivatedProduct& product) override {
     with(out, [&](Staged& staged) {
-      ops_->matmul_activate(staged.tensor(out), staged.tensor(x),
+      ops_->matmul_activate(staged.tensor(out), staged.tensor(plain_rows(x)),
                             {.w = product.w,
                              .bias = staged.floats(product.bias, product.w.n()),
                              .activation = product.activation,
                              .room = staged.tensor(product.room)});
     });
+    return out;
   }
   void scale(TensorView inout, float factor) override {
     with(inout, [&](Staged& staged) { ops_->scale(staged.tensor(inout), factor); });

@@ -52,8 +52,8 @@ class Rows {
   std::vector<float> of(std::int64_t begin, std::int64_t end) const {
     const std::int64_t rows = end - begin;
     const auto offset = static_cast<std::size_t>(begin * k_) * dtype_bytes(ops_.compute_dtype());
-    ops_.matmul({out_, rows, n_, DType::kFloat32}, {x_ + offset, rows, k_, ops_.compute_dtype()},
-                *matrix_, nullptr);
+    const TensorView x{x_ + offset, rows, k_, ops_.compute_dtype()};
+    ops_.matmul({out_, rows, n_, DType::kFloat32}, x, *matrix_, nullptr);
     std::vector<float> values(static_cast<std::size_t>(rows * n_));
     ops_.arena().download(std::as_writable_bytes(std::span(values)), out_);
     return values;
