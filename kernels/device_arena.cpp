@@ -36,6 +36,15 @@ class HostArena final : public DeviceArena {
     if (bytes > 0) std::memset(data, 0, bytes);
   }
 
+  std::unique_ptr<SwapMemory> make_swap_memory(const BlockPieces& cache,
+                                               int num_swap_blocks) override {
+    return make_host_swap_memory(cache, num_swap_blocks);
+  }
+  std::size_t swap_memory_bytes(std::size_t /*block_bytes*/,
+                                int /*num_swap_blocks*/) const override {
+    return 0;
+  }
+
   // Nothing here waits.
   void set_poll(std::function<void()> /*poll*/) override {}
 

@@ -10,6 +10,8 @@
 #include <memory>
 #include <span>
 
+#include "kernels/swap_memory.h"
+
 namespace headrace {
 
 /// `rows` runs of `row_bytes` bytes, a stride apart on either side.
@@ -45,6 +47,13 @@ class DeviceArena {
   /// Inside the device; the two sides do not overlap.
   virtual void copy_rows(const RowCopy& copy) = 0;
   virtual void zero(std::byte* data, std::size_t bytes) = 0;
+
+  /// Host memory of so many blocks for those of a cache in this arena. Throws std::bad_alloc, or
+  /// std::runtime_error naming the device. The arena must outlive it.
+  virtual std::unique_ptr<SwapMemory> make_swap_memory(const BlockPieces& cache,
+                                                       int num_swap_blocks) = 0;
+  /// What it takes of a reserved piece.
+  virtual std::size_t swap_memory_bytes(std::size_t block_bytes, int num_swap_blocks) const = 0;
 
   /// Called while the host waits for the device: this is where MPI makes progress then. Empty for
   /// none.

@@ -342,6 +342,7 @@ void prepare(Environment& environment, const std::vector<std::string>& args, Pre
                             place_text(p.setup.layout, p.setup.at), environment.host()));
   prepare_together(world,
                    [&] { p.setup.transport = choose_transport(environment, p.options, p.setup); });
+  prepare_together(world, [&] { plan_swap_space(environment, p.options, p.setup); });
   prepare_together(world, [&] { plan_device_memory(environment, p.options, p.setup); });
   prepare_together(world, [&] { plan_memory(environment, p.options, p.setup); });
   std::string answer;  // of rank 0: the exit code of a finished job, or nothing

@@ -41,8 +41,8 @@ void declare_model(OptionSet& set, GenerateOptions& o) {
                  o.quantization, {"none", "int8", "int4"});
   set.add_choice({.name = "quantized-inputs",
                   .value = "I",
-                  .help = "of products with quantised weights: int8 (W8A8, W4A8), or none: they "
-                          "stay as they are (W8A16, W4A16): closer to the model, slower"},
+                  .help = "with quantised weights: int8 (W8A8, W4A8), or none (W8A16, W4A16): "
+                          "closer to the model, slower"},
                  o.quantized_inputs, {"int8", "none"});
   set.add({.name = "max-model-len",
            .value = "N",
@@ -126,6 +126,10 @@ void declare_running(OptionSet& set, GenerateOptions& o) {
            .help = "of each rank",
            .fallback = "half of free memory; what is left of a GPU"},
           o.kv_cache_memory_bytes);
+  set.add({.name = "swap-space",
+           .value = "SIZE",
+           .help = "host memory of each rank for preempted sequences"},
+          o.swap_space);
   set.add_choice(
       {.name = "device", .value = "D", .help = "auto (a GPU where there is one), cpu, cuda"},
       o.device, {"auto", "cpu", "cuda"});

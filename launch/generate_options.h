@@ -50,6 +50,7 @@ struct GenerateOptions {
   int max_num_batched_tokens = 512;
   int block_size = 16;
   std::optional<ByteSize> kv_cache_memory_bytes;
+  ByteSize swap_space;
 
   // This machine
   std::string device = "auto";

@@ -29,6 +29,10 @@ namespace {
 constexpr std::size_t kPlanBytesBase = std::size_t{256} << 10;
 constexpr std::size_t kPlanBytesPerRow = 64;
 constexpr std::size_t kPlanBytesPerSequence = 64;
+// With --swap-space: for each place of a sequence's tables its block, its restoring and the saving
+// of another's; and for each row the saving of what had its block.
+constexpr std::size_t kPlanBytesPerSwappedPlace = 4 + 8 + 8;
+constexpr std::size_t kPlanBytesPerSwappedRow = 8;
 
 // Rows whose logits are taken at once: enough to be bound by computing, few enough that a large
 // vocabulary's logits stay small.
@@ -104,17 +108,32 @@ int longest_in_blocks(const SchedulerLimits& limits, std::int64_t num_blocks) {
   return fits;
 }
 
-// Every stage has as many blocks as the one with the fewest, of which one sequence needs a part.
-int agree_on_blocks(const Environment& environment, const GenerateOptions& options,
-                    const RankSetup& setup) {
-  const SchedulerLimits limits = setup.scheduler_limits(options);
-  const std::int64_t most_of_one = Scheduler::blocks_for(limits, setup.max_model_len);
+// More than all sequences that run can hold are never needed.
+std::int64_t most_useful_blocks(const GenerateOptions& options, const SchedulerLimits& limits) {
   int most_pages = 1;
   for (const KvGroup& group : limits.kv.groups) {
     most_pages = std::max(most_pages, group.pages_per_block);
   }
-  const std::int64_t useful = std::min<std::int64_t>(most_of_one * options.max_num_seqs,
-                                                     std::numeric_limits<int>::max() / most_pages);
+  const std::int64_t most_of_one = Scheduler::blocks_for(limits, limits.max_model_len);
+  return std::min<std::int64_t>(most_of_one * options.max_num_seqs,
+                                std::numeric_limits<int>::max() / most_pages);
+}
+
+std::size_t plan_bytes_of_swaps(const SchedulerLimits& limits) {
+  std::size_t bytes = 0;
+  for (int g = 0; g < limits.kv.size(); ++g) {
+    const auto places = static_cast<std::size_t>(limits.max_model_len / limits.block_tokens + 1);
+    bytes += kPlanBytesPerSwappedPlace * places +
+             kPlanBytesPerSwappedRow * static_cast<std::size_t>(limits.max_rows);
+  }
+  return bytes;
+}
+
+// Every stage has as many blocks as the one with the fewest, of which one sequence needs a part.
+int agree_on_blocks(const Environment& environment, const GenerateOptions& options,
+                    const RankSetup& setup) {
+  const SchedulerLimits limits = setup.scheduler_limits(options);
+  const std::int64_t useful = most_useful_blocks(options, limits);
   const std::size_t block_bytes =
       stage_block_bytes(setup.checkpoint->config(), setup.part(), *setup.ops, setup.size);
   const std::int64_t blocks =
@@ -247,6 +266,7 @@ SchedulerLimits RankSetup::scheduler_limits(const GenerateOptions& options) cons
           .max_num_seqs = options.max_num_seqs,
           .max_rows = size.max_rows,
           .num_blocks = size.num_blocks,
+          .num_swap_blocks = size.num_swap_blocks,
           .block_tokens = size.block_tokens,
           .kv = size.kv,
           .max_model_len = max_model_len,
@@ -330,6 +350,9 @@ RankSetup set_up_rank(const Environment& environment, const GenerateOptions& opt
                 .block_tokens = options.block_size,
                 .kv = kv_groups(config, setup.parts, setup.max_model_len),
                 .kv_type = options.kv_cache_dtype == "int8" ? KvType::kInt8 : KvType::kCompute};
+  if (options.swap_space.bytes > 0) {
+    setup.max_plan_bytes += plan_bytes_of_swaps(setup.scheduler_limits(options));
+  }
   return setup;
 }
 
@@ -363,18 +386,46 @@ std::vector<StageMemory> stage_memories(const RankSetup& setup, const GenerateOp
   for (int s = 0; s < setup.num_stages(); ++s) {
     const StagePart& part = setup.parts[static_cast<std::size_t>(s)];
     const int rank = Topology(setup.layout, 0).rank_of({.data = 0, .pipeline = s, .tensor = 0});
+    const std::size_t block_bytes = stage_block_bytes(config, part, *setup.ops, setup.size);
     stages.push_back(
         {.part = part,
          .device = setup.devices[static_cast<std::size_t>(rank)],
          .weight_bytes =
              stage_weight_bytes(*setup.checkpoint, part, {setup.dtype, setup.quantization}),
-         .kv_bytes = stage_block_bytes(config, part, *setup.ops, setup.size) *
-                     static_cast<std::size_t>(setup.size.num_blocks),
-         .workspace_bytes = stage_workspace_bytes(config, part, setup.dtype, setup.size) +
-                            stage_reserve_bytes(config, part, *setup.ops, setup.size),
+         .kv_bytes = block_bytes * static_cast<std::size_t>(setup.size.num_blocks),
+         .swap_bytes = block_bytes * static_cast<std::size_t>(setup.size.num_swap_blocks),
+         .workspace_bytes =
+             stage_workspace_bytes(config, part, setup.dtype, setup.size) +
+             stage_reserve_bytes(config, part, *setup.ops, setup.size) +
+             setup.ops->arena().swap_memory_bytes(block_bytes, setup.size.num_swap_blocks),
          .message_bytes = message_bytes(setup, options, rank)});
   }
   return stages;
+}
+
+void plan_swap_space(const Environment& environment, const GenerateOptions& options,
+                     RankSetup& setup) {
+  if (options.swap_space.bytes == 0) return;
+  const std::int64_t useful = most_useful_blocks(options, setup.scheduler_limits(options));
+  const std::size_t block_bytes =
+      stage_block_bytes(setup.checkpoint->config(), setup.part(), *setup.ops, setup.size);
+  const std::int64_t blocks =
+      environment.world().min(blocks_in_memory(options.swap_space.bytes, block_bytes, useful));
+  const std::string given = bytes_text(options.swap_space.bytes);
+  if (block_bytes > options.swap_space.bytes) {
+    throw std::invalid_argument(
+        fmt::format("--swap-space {}: a KV block of rank {} takes {}; give more, or leave it out",
+                    given, environment.rank(), bytes_text(block_bytes)));
+  }
+  const auto num_ranks = static_cast<std::uint64_t>(environment.node_num_ranks());
+  const std::uint64_t all = num_ranks * static_cast<std::uint64_t>(blocks) * block_bytes;
+  const std::uint64_t available = available_memory_bytes();
+  if (all > available) {
+    throw std::invalid_argument(fmt::format(
+        "--swap-space {}: {} rank{} of {} would take {}, it has {} left", given, num_ranks,
+        num_ranks == 1 ? "" : "s", environment.host(), bytes_text(all), bytes_text(available)));
+  }
+  setup.size.num_swap_blocks = static_cast<int>(blocks);
 }
 
 void plan_memory(const Environment& environment, const GenerateOptions& options, RankSetup& setup) {

@@ -77,6 +77,11 @@ std::string place_text(const ParallelLayout& layout, const Coordinates& at);
 RankSetup set_up_rank(const Environment& environment, const GenerateOptions& options,
                       RankDevice device);
 
+/// Settles how many KV blocks may wait in host memory. Collective over the world. Throws
+/// std::invalid_argument where --swap-space is less than a block, or more than the host has.
+void plan_swap_space(const Environment& environment, const GenerateOptions& options,
+                     RankSetup& setup);
+
 /// Settles the number of KV blocks and learns of the other ranks. Collective over the world.
 void plan_memory(const Environment& environment, const GenerateOptions& options, RankSetup& setup);
 

@@ -56,6 +56,8 @@ struct Totals {
   std::int64_t rows = 0;
   std::int64_t host_ns = 0;
   std::int64_t num_preemptions = 0;
+  std::int64_t num_swapped_sequences = 0;
+  std::int64_t num_swapped_blocks = 0;
   std::int64_t num_recomputed_tokens = 0;
 };
 
@@ -66,9 +68,18 @@ Totals totals_of(const std::vector<ReplicaView>& replicas) {
     totals.rows += replica.head.rows;
     totals.host_ns += replica.head.host_ns;
     totals.num_preemptions += replica.scheduler.num_preemptions;
+    totals.num_swapped_sequences += replica.scheduler.num_swapped_sequences;
+    totals.num_swapped_blocks += replica.scheduler.num_swapped_blocks;
     totals.num_recomputed_tokens += replica.scheduler.num_recomputed_tokens;
   }
   return totals;
+}
+
+std::string swapped_text(const Totals& totals) {
+  return totals.num_swapped_sequences == 0
+             ? ""
+             : fmt::format("{} sequences swapped out in {} blocks, ", totals.num_swapped_sequences,
+                           totals.num_swapped_blocks);
 }
 
 int layers_of(const RunReport& report, const RankReport& rank) {
@@ -149,6 +160,8 @@ Json summary_json(const RunReport& r) {
                                                       static_cast<double>(totals.steps)
                                                 : 0.0},
           {"preemptions", totals.num_preemptions},
+          {"swapped_sequences", totals.num_swapped_sequences},
+          {"swapped_blocks", totals.num_swapped_blocks},
           {"recomputed_tokens", totals.num_recomputed_tokens},
           {"moved_sequences", r.counts.num_moved_sequences},
           {"time_to_first_token", latency_json(r.latencies.first_token)},
@@ -174,8 +187,8 @@ std::string summary_text(const RunReport& r) {
   }
   const Totals totals = totals_of(r.replicas);
   if (totals.num_preemptions > 0) {
-    text += fmt::format("KV cache full {} times: {} tokens computed again\n",
-                        totals.num_preemptions, totals.num_recomputed_tokens);
+    text += fmt::format("KV cache full {} times: {}{} tokens computed again\n",
+                        totals.num_preemptions, swapped_text(totals), totals.num_recomputed_tokens);
   }
   if (r.counts.num_moved_sequences > 0) {
     text += fmt::format("{} sequences moved from a slow replica to a faster one\n",

@@ -12,6 +12,7 @@
 
 #include "kernels/buffer.h"
 #include "launch/bench_timing.h"
+#include "launch/swap_bench.h"
 #include "partition/reduction_slices.h"
 
 namespace headrace {
@@ -59,6 +60,7 @@ class Bench {
     if (wants("attention")) attentions();
     if (weights != Quantization::kNone) return;  // the others do not depend on it
     if (wants("trees")) trees();
+    if (wants("swap")) swap_blocks();
     if (!wants("rows")) return;
     for (const std::int64_t count : limited(device_.rows_of_steps)) rows(count);
   }
@@ -66,6 +68,11 @@ class Bench {
  private:
   bool wants(std::string_view part) const {
     return settings_.part == "all" || settings_.part == part;
+  }
+
+  void swap_blocks() {
+    restart();
+    for (const KernelRate& rate : swap_rates(model_, attention_shape(), *ops_)) tell_(rate);
   }
 
   // Operators anew: what the arena held is free again.
@@ -542,7 +549,7 @@ BenchDevice bench_cpu(ThreadPool& pool, const std::string& isa) {
 }
 
 std::vector<std::string> kernel_bench_parts() {
-  return {"all", "products", "trees", "attention", "rows"};
+  return {"all", "products", "trees", "attention", "rows", "swap"};
 }
 
 std::vector<std::string> kernel_bench_types() {

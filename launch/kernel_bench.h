@@ -52,7 +52,7 @@ struct BenchDevice {
 BenchDevice bench_cpu(ThreadPool& pool, const std::string& isa);
 
 struct KernelBenchSettings {
-  std::string part = "all";      // or products, trees, attention, rows
+  std::string part = "all";      // or products, trees, attention, rows, swap
   std::string type = "all";      // or bfloat16, float32, float16, int8, int4
   std::int64_t max_rows = 4096;  // larger ones are left out
 };

@@ -94,17 +94,24 @@ std::string bytes_text(std::uint64_t bytes) {
 }
 
 std::string memory_table(const std::vector<StageMemory>& stages, const StageSize& size) {
+  const auto swap_column = [&](const std::string& text) {
+    return size.num_swap_blocks == 0 ? "" : fmt::format("{:>11}", text);
+  };
   std::string table =
-      fmt::format("{:<7}{:<34}{:<7}{:>11}{:>11}{:>11}{:>11}{:>11}\n", "stage", "runs", "on",
-                  "weights", "KV cache", "workspace", "messages", "total");
+      fmt::format("{:<7}{:<34}{:<7}{:>11}{:>11}{}{:>11}{:>11}{:>11}\n", "stage", "runs", "on",
+                  "weights", "KV cache", swap_column("swap"), "workspace", "messages", "total");
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const StageMemory& m = stages[s];
-    table += fmt::format("{:<7}{:<34}{:<7}{:>11}{:>11}{:>11}{:>11}{:>11}\n", s, role(m.part),
+    table += fmt::format("{:<7}{:<34}{:<7}{:>11}{:>11}{}{:>11}{:>11}{:>11}\n", s, role(m.part),
                          m.device, bytes_text(m.weight_bytes), bytes_text(m.kv_bytes),
-                         bytes_text(m.workspace_bytes), bytes_text(m.message_bytes),
-                         bytes_text(m.total()));
+                         swap_column(bytes_text(m.swap_bytes)), bytes_text(m.workspace_bytes),
+                         bytes_text(m.message_bytes), bytes_text(m.total()));
   }
-  return table + cache_line(size);
+  table += cache_line(size);
+  if (size.num_swap_blocks > 0) {
+    table += fmt::format("swap space: {} of these blocks in host memory\n", size.num_swap_blocks);
+  }
+  return table;
 }
 
 }  // namespace headrace

@@ -18,10 +18,13 @@ struct StageMemory {
   std::string device;  // "CPU" or "GPU 0"
   std::size_t weight_bytes = 0;
   std::size_t kv_bytes = 0;
+  std::size_t swap_bytes = 0;  // in host memory
   std::size_t workspace_bytes = 0;
   std::size_t message_bytes = 0;  // buffers of its channels
 
-  std::size_t total() const { return weight_bytes + kv_bytes + workspace_bytes + message_bytes; }
+  std::size_t total() const {
+    return weight_bytes + kv_bytes + swap_bytes + workspace_bytes + message_bytes;
+  }
 };
 
 /// Bytes that this machine could give to new allocations (MemAvailable), within the control group's

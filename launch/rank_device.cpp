@@ -60,6 +60,8 @@ std::size_t bytes_beside_cache(const RankSetup& setup, bool has_device_link) {
   return stage_arena_bytes(config, part, setup.dtype) +
          stage_workspace_bytes(config, part, setup.dtype, setup.size) +
          stage_reserve_bytes(config, part, *setup.ops, setup.size) +
+         setup.ops->arena().swap_memory_bytes(
+             stage_block_bytes(config, part, *setup.ops, setup.size), setup.size.num_swap_blocks) +
          arena_bytes(hidden_states_bytes(setup.ops->arena(), hidden));
 }
 

@@ -102,6 +102,15 @@ KvPlaces kv_places(const ModelConfig& config, const StagePart& part, const KvGro
   return places;
 }
 
+BlockPieces KvPlaces::pieces(std::byte* data, int num_blocks) const {
+  const int count = num_pieces();
+  return {.data = data,
+          .piece_bytes = piece(0, 0, 1).bytes,
+          .piece_stride = count > 1 ? layers[1].offset - layers[0].offset : 0,
+          .num_pieces = count,
+          .num_blocks = num_blocks};
+}
+
 KvPlaces::Piece KvPlaces::piece(int index, int begin_block, int end_block) const {
   const Layer& layer = layers[static_cast<std::size_t>(index)];
   const std::size_t stride = by_layer ? layer.page_stride : block_bytes;

@@ -19,6 +19,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/swap_memory.h"
 #include "model/config.h"
 #include "model/stage_part.h"
 
@@ -62,6 +63,8 @@ struct KvPlaces {
     std::size_t offset = 0;
     std::size_t bytes = 0;
   };
+  /// All blocks in a cache of the pool's size at `data`.
+  BlockPieces pieces(std::byte* data, int num_blocks) const;
   int num_pieces() const { return by_layer ? static_cast<int>(layers.size()) : 1; }
   Piece piece(int index, int begin_block, int end_block) const;
 };

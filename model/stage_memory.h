@@ -15,12 +15,13 @@ namespace headrace {
 
 /// How much the stage must be ready for.
 struct StageSize {
-  int max_rows = 0;        // rows of a step
-  int max_logit_rows = 0;  // rows whose logits are taken at once; more are done in turns
-  int max_context = 0;     // positions of a sequence
-  int num_blocks = 0;      // of the KV cache
-  int block_tokens = 16;   // of a page
-  KvGroups kv = {};        // as all stages have them
+  int max_rows = 0;         // rows of a step
+  int max_logit_rows = 0;   // rows whose logits are taken at once; more are done in turns
+  int max_context = 0;      // positions of a sequence
+  int num_blocks = 0;       // of the KV cache
+  int num_swap_blocks = 0;  // in host memory
+  int block_tokens = 16;    // of a page
+  KvGroups kv = {};         // as all stages have them
   KvType kv_type = KvType::kCompute;
 };
 

@@ -35,6 +35,10 @@ StageModel::StageModel(const ModelConfig& config, StagePart part, StageWeights w
     }
     kv_places_ = stage_kv_places(config, part, ops, size);
     kv_ = ops.arena().take(kv_places_.block_bytes * static_cast<std::size_t>(size.num_blocks));
+    if (size.num_swap_blocks > 0) {
+      swap_ = ops.arena().make_swap_memory(kv_places_.pieces(kv_, size.num_blocks),
+                                           size.num_swap_blocks);
+    }
   }
   ops.reserve(most_rows(part, size), size.max_context, attention_);
   if (part.head) {
@@ -93,6 +97,21 @@ KvLayer StageModel::kv_layer(int index) const {
   return {.data = kv_ + layer.offset,
           .block_bytes = layer.page_stride,
           .block_tokens = size_.block_tokens};
+}
+
+// A stage without layers has nothing of any block.
+bool StageModel::has_swap(std::span<const BlockSwap> blocks) const {
+  if (blocks.empty() || part_.num_layers() == 0) return false;
+  require_swaps(blocks, size_.num_blocks, size_.num_swap_blocks);
+  return true;
+}
+
+void StageModel::save_blocks(std::span<const BlockSwap> blocks) {
+  if (has_swap(blocks)) swap_->save(blocks);
+}
+
+void StageModel::restore_blocks(std::span<const BlockSwap> blocks) {
+  if (has_swap(blocks)) swap_->restore(blocks);
 }
 
 // The cache's memory is the system's to give when it is first written to, a huge page at a time,

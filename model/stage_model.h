@@ -71,6 +71,11 @@ class StageModel {
   const StagePart& part() const { return part_; }
   const StageSize& size() const { return size_; }
 
+  /// Copies what all layers have of some blocks into the host's swap memory, or back; behind the
+  /// operators that were called before. Throws std::logic_error for blocks that are not there.
+  void save_blocks(std::span<const BlockSwap> blocks);
+  void restore_blocks(std::span<const BlockSwap> blocks);
+
   /// Takes memory from the system for all blocks up to `block`, where those below first_new have
   /// theirs. Gives the first one without: what the next call has as first_new.
   int touch_blocks(int first_new, int block, ThreadPool& pool);
@@ -104,6 +109,7 @@ class StageModel {
   ConstTensorView normed_for_head(ConstTensorView hidden, std::span<const std::int32_t> rows);
   void multiply_by_head(TensorView values, ConstTensorView normed, IndexRange own);
   KvLayer kv_layer(int index) const;
+  bool has_swap(std::span<const BlockSwap> blocks) const;
   void take_workspace();
   struct Run {
     std::int64_t begin = 0;
@@ -126,11 +132,12 @@ class StageModel {
   std::optional<Rotations> window_rotations_;  // of windowed layers, where they have their own
   KvPlaces kv_places_;
   // In the arena; null where the part has no use for it.
-  std::byte* kv_ = nullptr;       // num_blocks blocks, as kv_places_ says
-  std::byte* normed_ = nullptr;   // compute type [max_rows, hidden]
-  std::byte* wide_ = nullptr;     // float32: qkv or gate_up
-  std::byte* queries_ = nullptr;  // compute type [max_rows, heads * head_dim]
-  std::byte* inner_ = nullptr;    // compute type [max_rows, heads * head_dim or intermediate]
+  std::byte* kv_ = nullptr;           // num_blocks blocks, as kv_places_ says
+  std::unique_ptr<SwapMemory> swap_;  // of num_swap_blocks
+  std::byte* normed_ = nullptr;       // compute type [max_rows, hidden]
+  std::byte* wide_ = nullptr;         // float32: qkv or gate_up
+  std::byte* queries_ = nullptr;      // compute type [max_rows, heads * head_dim]
+  std::byte* inner_ = nullptr;        // compute type [max_rows, heads * head_dim or intermediate]
   // float32 [max_rows, hidden]: what is still changed before it is added
   std::byte* outcome_ = nullptr;
   // float32 [max_rows, queries and keys of all heads]: to be normed together

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "kernels/cuda/check.h"
+#include "kernels/cuda/cuda_swap_memory.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda_backend.h"
 
@@ -114,6 +115,15 @@ void CudaArena::copy_rows(const RowCopy& copy) {
                     .out_stride = static_cast<std::int64_t>(copy.to_stride / kUnit),
                     .x_stride = static_cast<std::int64_t>(copy.from_stride / kUnit)},
                    stream_);
+}
+
+std::unique_ptr<SwapMemory> CudaArena::make_swap_memory(const BlockPieces& cache,
+                                                        int num_swap_blocks) {
+  return std::make_unique<CudaSwapMemory>(stream_, *this, cache, num_swap_blocks);
+}
+
+std::size_t CudaArena::swap_memory_bytes(std::size_t block_bytes, int num_swap_blocks) const {
+  return CudaSwapMemory::taken_bytes(block_bytes, num_swap_blocks);
 }
 
 void CudaArena::zero(std::byte* data, std::size_t bytes) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -27,6 +28,9 @@ class CudaArena final : public DeviceArena {
   void download(std::span<std::byte> to, const std::byte* from) override;
   void copy_rows(const RowCopy& copy) override;
   void zero(std::byte* data, std::size_t bytes) override;
+  std::unique_ptr<SwapMemory> make_swap_memory(const BlockPieces& cache,
+                                               int num_swap_blocks) override;
+  std::size_t swap_memory_bytes(std::size_t block_bytes, int num_swap_blocks) const override;
   void set_poll(std::function<void()> poll) override { poll_ = std::move(poll); }
 
   /// Brings `bytes` bytes to the device as make(place, begin, count) writes them: those from

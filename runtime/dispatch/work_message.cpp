@@ -85,12 +85,13 @@ SequenceEvent get_event(ByteReader& reader) {
 
 void put_view(ByteWriter& writer, const ReplicaView& view) {
   const SchedulerStats& s = view.scheduler;
-  for (const int value : {s.num_waiting, s.num_running, s.num_in_flight, s.num_free_blocks}) {
+  for (const int value :
+       {s.num_waiting, s.num_running, s.num_in_flight, s.num_free_blocks, s.num_free_swap_blocks}) {
     writer.put(static_cast<std::int32_t>(value));
   }
   for (const std::int64_t value :
-       {s.num_preemptions, s.num_recomputed_tokens, s.num_waiting_prompt_tokens, view.head.steps,
-        view.head.rows, view.head.host_ns}) {
+       {s.num_preemptions, s.num_swapped_sequences, s.num_swapped_blocks, s.num_recomputed_tokens,
+        s.num_waiting_prompt_tokens, view.head.steps, view.head.rows, view.head.host_ns}) {
     writer.put(value);
   }
   writer.put(count_of(view.times.size()));
@@ -104,12 +105,13 @@ void put_view(ByteWriter& writer, const ReplicaView& view) {
 ReplicaView get_view(ByteReader& reader) {
   ReplicaView view;
   SchedulerStats& s = view.scheduler;
-  for (int* value : {&s.num_waiting, &s.num_running, &s.num_in_flight, &s.num_free_blocks}) {
+  for (int* value : {&s.num_waiting, &s.num_running, &s.num_in_flight, &s.num_free_blocks,
+                     &s.num_free_swap_blocks}) {
     *value = reader.get<std::int32_t>("scheduler");
   }
-  for (std::int64_t* value :
-       {&s.num_preemptions, &s.num_recomputed_tokens, &s.num_waiting_prompt_tokens,
-        &view.head.steps, &view.head.rows, &view.head.host_ns}) {
+  for (std::int64_t* value : {&s.num_preemptions, &s.num_swapped_sequences, &s.num_swapped_blocks,
+                              &s.num_recomputed_tokens, &s.num_waiting_prompt_tokens,
+                              &view.head.steps, &view.head.rows, &view.head.host_ns}) {
     *value = reader.get<std::int64_t>("counters");
   }
   const auto num_stages = reader.get<std::uint32_t>("num_stages");
@@ -141,7 +143,7 @@ std::size_t work_header_bytes(std::size_t num_stops) {
 }
 
 std::size_t report_header_bytes(std::size_t num_stages) {
-  return 1 + 4 * 4 + 6 * 8 + 4 + num_stages * sizeof(StageTimes) + 4;
+  return 1 + 5 * 4 + 8 * 8 + 4 + num_stages * sizeof(StageTimes) + 4;
 }
 
 void encode(const WorkMessage& message, std::vector<std::byte>& out) {

@@ -49,6 +49,7 @@ void StageExecutor::apply(const StepPlan& plan) {
                            std::to_string(plan.num_kv_groups) + " KV groups, the stage " +
                            std::to_string(groups_.size()));
   }
+  model_.save_blocks(plan.saves);
   for (Group& group : groups_) {
     for (const Slot slot : plan.released) group.tables.at(static_cast<std::size_t>(slot)).clear();
     group.rows.clear();
@@ -60,6 +61,7 @@ void StageExecutor::apply(const StepPlan& plan) {
   for (const BlockId block : blocks) {
     touched_blocks_ = model_.touch_blocks(touched_blocks_, block, pool_);
   }
+  model_.restore_blocks(plan.restores);
   std::int32_t next_row = 0;
   for (const StepEntry& entry : plan.entries) {
     const auto slot = static_cast<std::size_t>(entry.slot);

@@ -22,14 +22,10 @@ struct SlotState {
   SamplingParams params;
   std::vector<TokenId> tokens;  // by position; empty unless a penalty looks at them
 
-  bool has_penalties() const {
-    return params.presence_penalty != 0.0F || params.frequency_penalty != 0.0F ||
-           params.repetition_penalty != 1.0F;
-  }
   // The next token is drawn from the model's own logits.
   bool takes_own_logits(int num_generated) const {
     const bool banned = num_generated < params.min_tokens && !params.banned_before_min.empty();
-    return !banned && !has_penalties() && params.logit_bias.empty();
+    return !banned && !params.has_penalties() && params.logit_bias.empty();
   }
   // The next token is that of the model's best logit.
   bool takes_best(int num_generated) const {
@@ -176,7 +172,7 @@ void RowWorker::draw_from_row(const RowJob& job) {
   if (job.sampled == nullptr) return;
   const int num_generated = job.num_generated();
   ban_and_bias(state, num_generated, logits);
-  if (state.has_penalties()) penalise(state, job.position + 1, logits);
+  if (state.params.has_penalties()) penalise(state, job.position + 1, logits);
   const TokenId token =
       chooser_.choose(logits, state.params, uniform_of(state.params, num_generated));
   edits_.restore(logits);
@@ -300,7 +296,7 @@ void Sampler::State::remember(const StepEntry& entry, const TokenId* tokens) {
     throw std::runtime_error("sampler: rows for slot " + std::to_string(entry.slot) +
                              ", which holds no sequence");
   }
-  if (!state.has_penalties()) return;
+  if (!state.params.has_penalties()) return;
   const auto begin = static_cast<std::size_t>(entry.first_position);
   const std::size_t end = begin + static_cast<std::size_t>(entry.num_rows);
   if (state.tokens.size() < end) state.tokens.resize(end);

@@ -32,6 +32,11 @@ struct SamplingParams {
 
   int num_logprobs = -1;         // -1: none; k >= 0: the token's own and the k best
   int num_prompt_logprobs = -1;  // likewise for every prompt position after the first
+
+  /// What is drawn next depends on tokens before it, other than by their number.
+  bool has_penalties() const {
+    return presence_penalty != 0.0F || frequency_penalty != 0.0F || repetition_penalty != 1.0F;
+  }
 };
 
 inline constexpr int kMaxLogitBias = 1024;  // OpenAI and vLLM clients send at most 300

@@ -14,12 +14,15 @@
 #include "runtime/schedule/scheduler_input.h"
 #include "runtime/schedule/sequence.h"
 #include "runtime/schedule/sequence_blocks.h"
+#include "runtime/schedule/swap_space.h"
 
 // Why a slot and its blocks are free at once, although steps in flight still use them: every stage
 // executes plans in the order of next(), and a plan names only what was free when it was made. So
 // at each stage the last row of the old owner comes before the release, and the release before the
 // first row of the new one. Results are matched with sequences by the record of their step, never
-// by slot, so a slot's next owner does not receive what the last one left in flight.
+// by slot, so a slot's next owner does not receive what the last one left in flight. Likewise what
+// a preempted sequence keeps: its blocks are copied to host memory at the start of the plan in
+// which others may first write to them, after the last of its rows and before any of theirs.
 namespace headrace {
 namespace {
 
@@ -49,6 +52,7 @@ struct Scheduler::State {
   explicit State(const SchedulerLimits& given)
       : limits(given),
         pool(given.num_blocks),
+        swap(given),
         projection(given),
         running(static_cast<std::size_t>(given.max_num_seqs), nullptr) {
     const auto num_seqs = static_cast<std::size_t>(limits.max_num_seqs);
@@ -69,7 +73,9 @@ struct Scheduler::State {
   void preempt(Sequence& sequence);
   void give_back_slot(Sequence& sequence);
   void end(Sequence& sequence);
-  bool fits_plan(const StepPlan& plan, const Admission& admission, int num_rows) const;
+  void take_blocks(Sequence& sequence, StepPlan& plan);
+  bool fits_plan(const StepPlan& plan, const Admission& admission, std::size_t num_words) const;
+  std::size_t words_of_first_entry(const Sequence& sequence, int max_rows) const;
   bool fits_blocks(const Sequence& sequence);
   Workload workload() const;
   void take_scores(Sequence& sequence, const StepResult::Entry& entry, SequenceEvent& event);
@@ -77,6 +83,7 @@ struct Scheduler::State {
 
   SchedulerLimits limits;
   BlockPool pool;
+  SwapSpace swap;
   OutputEstimate estimate;
   KvProjection projection;
   bool projection_is_current = false;  // within one next()
@@ -130,7 +137,7 @@ bool Scheduler::add(NewSequence sequence) {
   added->stop_token_ids = std::move(sequence.stop_token_ids);
   added->params = std::move(sequence.params);
   s.waiting.emplace(added->key, added.get());
-  s.num_waiting_tokens += added->num_tokens();
+  s.num_waiting_tokens += added->num_uncomputed();
   s.num_alive_prompt_tokens += added->num_prompt_tokens;
   s.num_alive_max_tokens += added->max_tokens;
   s.alive.emplace(added->id, std::move(added));
@@ -165,6 +172,7 @@ std::optional<StepPlan> Scheduler::next() {
   if (plan.entries.empty()) return std::nullopt;
   plan.released.assign(s.released.begin(), s.released.end());
   s.released.clear();
+  plan.saves = s.swap.take_saves();
   s.in_flight.push_back(std::move(record));
   ++s.next_step;
   return plan;
@@ -223,30 +231,49 @@ Sequence* Scheduler::State::admit_next(StepPlan& plan, int max_rows) {
   admission.num_prompt_tokens = sequence.num_prompt_tokens;
   admission.max_length = sequence.num_prompt_tokens + sequence.max_tokens;
   admission.params = sequence.params;
-  if (!fits_plan(plan, admission, std::min(max_rows, sequence.num_tokens()))) return nullptr;
+  if (!fits_plan(plan, admission, words_of_first_entry(sequence, max_rows))) return nullptr;
   if (!fits_blocks(sequence)) return nullptr;
 
   waiting.erase(waiting.begin());
-  num_waiting_tokens -= sequence.num_tokens();
+  num_waiting_tokens -= sequence.num_uncomputed();
   free_slots.pop_back();
   running[static_cast<std::size_t>(admission.slot)] = &sequence;
   sequence.slot = admission.slot;
   sequence.phase = SequencePhase::kPrefill;
-  const int max_positions = sequence.num_prompt_tokens + sequence.max_tokens;
-  sequence.tokens.reserve(static_cast<std::size_t>(max_positions));
-  sequence.blocks.reserve(limits, max_positions);
-  sequence.blocks.take_for_prefill(limits, pool, sequence.num_tokens());
+  take_blocks(sequence, plan);
   plan.admitted.push_back(std::move(admission));
   return &sequence;
 }
 
-bool Scheduler::State::fits_plan(const StepPlan& plan, const Admission& admission,
-                                 int num_rows) const {
-  if (limits.max_plan_bytes == 0) return true;
-  std::size_t num_words = static_cast<std::size_t>(num_rows) + 1 + released.size();
-  for (int g = 0; g < limits.kv.size(); ++g) {
-    num_words += static_cast<std::size_t>(ceil_div(num_rows, tokens_per_block(limits, g)));
+void Scheduler::State::take_blocks(Sequence& sequence, StepPlan& plan) {
+  const int max_positions = sequence.num_prompt_tokens + sequence.max_tokens;
+  sequence.tokens.reserve(static_cast<std::size_t>(max_positions));
+  sequence.blocks.reserve(limits, max_positions);
+  if (sequence.num_computed == 0) {
+    sequence.blocks.take_for_prefill(limits, pool, sequence.num_tokens());
+    return;
   }
+  sequence.blocks.take_for_return(
+      limits, pool, {.num_computed = sequence.num_computed, .num_tokens = sequence.num_tokens()});
+  swap.restore(limits, sequence, plan.restores);
+}
+
+// Tokens, one that follows, blocks, and what brings back the contents of some.
+std::size_t Scheduler::State::words_of_first_entry(const Sequence& sequence, int max_rows) const {
+  const int num_rows = std::min(max_rows, sequence.num_uncomputed());
+  std::size_t num_words = static_cast<std::size_t>(num_rows) + 1 + 2 * sequence.swap_blocks.size();
+  for (int g = 0; g < limits.kv.size(); ++g) {
+    num_words += static_cast<std::size_t>(
+        ceil_div(sequence.num_computed + num_rows, tokens_per_block(limits, g)));
+  }
+  return num_words;
+}
+
+// Releases and saves join the plan when it is done.
+bool Scheduler::State::fits_plan(const StepPlan& plan, const Admission& admission,
+                                 std::size_t num_words) const {
+  if (limits.max_plan_bytes == 0) return true;
+  num_words += released.size() + 2 * static_cast<std::size_t>(swap.num_saves());
   return encoded_bytes(plan) + encoded_bytes(admission) + encoded_entry_bytes(plan.num_kv_groups) +
              sizeof(std::int32_t) * num_words <=
          limits.max_plan_bytes;
@@ -374,13 +401,16 @@ Sequence* Scheduler::State::last_in_queue(const Sequence& after, StepId step) {
   return last;
 }
 
-// Back to its old place in the queue, with all its tokens; their keys and values are computed
-// again. Random numbers and penalties follow from positions, so its next tokens are the same.
+// Back to its old place in the queue, with all its tokens; their keys and values wait in the swap
+// space or are computed again. Random numbers and penalties follow from positions, so its next
+// tokens are the same.
 void Scheduler::State::preempt(Sequence& sequence) {
+  const int num_saved = swap.save(limits, sequence) ? sequence.num_computed : 0;
   give_back_slot(sequence);
+  sequence.num_computed = num_saved;
   sequence.phase = SequencePhase::kWaiting;
   waiting.emplace(sequence.key, &sequence);
-  num_waiting_tokens += sequence.num_tokens();
+  num_waiting_tokens += sequence.num_uncomputed();
   ++num_preemptions;
   estimate.blocks_ran_out();
   preempted_now = true;
@@ -404,7 +434,8 @@ void Scheduler::State::give_back_slot(Sequence& sequence) {
 void Scheduler::State::end(Sequence& sequence) {
   if (sequence.phase == SequencePhase::kWaiting) {
     waiting.erase(sequence.key);
-    num_waiting_tokens -= sequence.num_tokens();
+    num_waiting_tokens -= sequence.num_uncomputed();
+    swap.drop(sequence);
   } else {
     std::erase(ready, &sequence);
     give_back_slot(sequence);
@@ -497,6 +528,9 @@ SchedulerStats Scheduler::stats() const {
   stats.num_running = s.limits.max_num_seqs - static_cast<int>(s.free_slots.size());
   stats.num_in_flight = static_cast<int>(s.in_flight.size());
   stats.num_free_blocks = s.pool.num_free();
+  stats.num_free_swap_blocks = s.swap.num_free();
+  stats.num_swapped_sequences = s.swap.num_sequences();
+  stats.num_swapped_blocks = s.swap.num_blocks();
   stats.num_preemptions = s.num_preemptions;
   stats.num_recomputed_tokens = s.num_recomputed_tokens;
   stats.num_waiting_prompt_tokens = s.num_waiting_tokens;

@@ -23,6 +23,7 @@ struct SchedulerLimits {
   int max_rows = 512;              // rows of a step at most (--max-num-batched-tokens)
   int efficient_rows = 64;         // from here on a larger step costs no less for a row
   int num_blocks = 0;              // of the smallest stage; all KV groups take theirs from these
+  int num_swap_blocks = 0;         // in host memory, for what is preempted; 0: it is computed again
   int block_tokens = 16;           // of a page
   KvGroups kv = {};                // blocks behind a group's window are used again
   int max_model_len = 0;           // prompt and completion together
@@ -56,7 +57,10 @@ struct SchedulerStats {
   int num_running = 0;    // with a slot
   int num_in_flight = 0;  // steps
   int num_free_blocks = 0;
+  int num_free_swap_blocks = 0;
   std::int64_t num_preemptions = 0;
+  std::int64_t num_swapped_sequences = 0;  // of the preemptions, those that kept what was computed
+  std::int64_t num_swapped_blocks = 0;     // by them
   std::int64_t num_recomputed_tokens = 0;  // rows computed again after preemption
   std::int64_t num_waiting_prompt_tokens = 0;
 };

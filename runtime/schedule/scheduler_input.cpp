@@ -5,6 +5,7 @@
 #include <string>
 
 #include "runtime/schedule/sequence_blocks.h"
+#include "runtime/schedule/swap_space.h"
 
 namespace headrace {
 
@@ -23,6 +24,12 @@ std::size_t Scheduler::min_plan_bytes(const SchedulerLimits& limits) {
   for (int g = 0; g < limits.kv.size(); ++g) {
     const auto block = static_cast<std::size_t>(tokens_per_block(limits, g));
     num_blocks += std::min(max_rows, max_rows / block + plan.entries.size());
+  }
+  // A sequence that comes back brings its tables with it.
+  if (limits.num_swap_blocks > 0) {
+    num_blocks += static_cast<std::size_t>(most_places(limits));
+    plan.saves.resize(static_cast<std::size_t>(most_saves(limits)));
+    plan.restores.resize(static_cast<std::size_t>(most_restores(limits)));
   }
   plan.new_blocks.resize(num_blocks);
   plan.admitted.resize(1);
@@ -54,6 +61,8 @@ void check_limits(const SchedulerLimits& limits) {
   at_least_one("max_rows", limits.max_rows);
   at_least_one("efficient_rows", limits.efficient_rows);
   at_least_one("num_blocks", limits.num_blocks);
+  check(limits.num_swap_blocks >= 0, "num_swap_blocks", std::to_string(limits.num_swap_blocks),
+        "0 or more");
   at_least_one("block_tokens", limits.block_tokens);
   at_least_one("max_model_len", limits.max_model_len);
   check(limits.kv.size() >= 1 && limits.kv.size() <= kMaxKvGroups, "number of KV groups",

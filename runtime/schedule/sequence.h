@@ -22,7 +22,7 @@ struct QueueKey {
 };
 
 enum class SequencePhase : std::uint8_t {
-  kWaiting,  // no slot, no blocks
+  kWaiting,  // no slot, no blocks but perhaps swap blocks
   kPrefill,  // a slot; rows of known tokens are still to be planned
   kDecode,   // a slot; the rows of all known tokens but perhaps the last are planned
   kEnded,    // results that still arrive are dropped
@@ -41,7 +41,9 @@ struct Sequence : std::enable_shared_from_this<Sequence> {
 
   Slot slot = -1;
   SequenceBlocks blocks;
-  int num_computed = 0;         // leading positions whose rows are planned since admission
+  // Where the contents of its blocks wait while it does (SequenceBlocks::append_kept()).
+  std::vector<BlockId> swap_blocks;
+  int num_computed = 0;         // leading positions whose rows are planned, and not lost since
   int num_computed_before = 0;  // the most it was before a preemption
   int num_scored = 0;           // prompt positions whose scores were handed out
   int num_steps_in_flight = 0;  // steps with rows of this sequence

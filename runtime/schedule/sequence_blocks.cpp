@@ -13,6 +13,13 @@ const KvGroup& group_of(const SchedulerLimits& limits, int group) {
   return limits.kv.groups[static_cast<std::size_t>(group)];
 }
 
+// Where the window of a row begins.
+int first_place_read(const SchedulerLimits& limits, int group, int row) {
+  const int window = group_of(limits, group).positions_read;
+  if (window == 0) return 0;
+  return std::max(0, row - window + 1) / tokens_per_block(limits, group);
+}
+
 }  // namespace
 
 int tokens_per_block(const SchedulerLimits& limits, int group) {
@@ -48,13 +55,49 @@ void SequenceBlocks::take_for_prefill(const SchedulerLimits& limits, BlockPool& 
   }
 }
 
+SequenceBlocks::Places SequenceBlocks::kept_places(const SchedulerLimits& limits, int group,
+                                                   int num_computed) {
+  return {.begin = first_place_read(limits, group, num_computed),
+          .end = ceil_div(num_computed, tokens_per_block(limits, group))};
+}
+
+int SequenceBlocks::num_kept(const SchedulerLimits& limits, int num_computed) {
+  int count = 0;
+  for (int g = 0; g < limits.kv.size(); ++g) {
+    const Places places = kept_places(limits, g, num_computed);
+    count += places.end - places.begin;
+  }
+  return count;
+}
+
+void SequenceBlocks::append_kept(const SchedulerLimits& limits, int num_computed,
+                                 std::vector<BlockId>& out) const {
+  for (int g = 0; g < limits.kv.size(); ++g) {
+    const std::vector<BlockId>& blocks = tables_[static_cast<std::size_t>(g)].blocks;
+    const Places places = kept_places(limits, g, num_computed);
+    out.insert(out.end(), blocks.begin() + places.begin, blocks.begin() + places.end);
+  }
+}
+
+void SequenceBlocks::take_for_return(const SchedulerLimits& limits, BlockPool& pool,
+                                     const Progress& progress) {
+  take_for_prefill(limits, pool, progress.num_tokens);
+  for (int g = 0; g < limits.kv.size(); ++g) {
+    Table& table = tables_[static_cast<std::size_t>(g)];
+    const Places kept = kept_places(limits, g, progress.num_computed);
+    table.blocks.assign(static_cast<std::size_t>(kept.begin), 0);
+    table.num_gone = kept.begin;
+    for (int place = kept.begin; place < kept.end; ++place) {
+      table.blocks.push_back(table.ahead.back());
+      table.ahead.pop_back();
+    }
+  }
+}
+
 // Blocks that the sequence still has, although the whole of them is behind the window of the row.
 int SequenceBlocks::num_behind(const SchedulerLimits& limits, int group, const Table& table,
                                int row) {
-  const int window = group_of(limits, group).positions_read;
-  if (window == 0) return 0;
-  const int before_window = std::max(0, row - window + 1);
-  return before_window / tokens_per_block(limits, group) - table.num_gone;
+  return first_place_read(limits, group, row) - table.num_gone;
 }
 
 bool SequenceBlocks::add_own_place(const SchedulerLimits& limits, int group, int first_row) {

@@ -31,6 +31,22 @@ class SequenceBlocks {
   /// Takes ahead what a prefill of so many tokens needs. The pool must have it.
   void take_for_prefill(const SchedulerLimits& limits, BlockPool& pool, int num_tokens);
 
+  /// Blocks that the rows from this position on read, of a sequence whose positions before it are
+  /// computed. append_kept() gives their ids, group by group in order of places.
+  static int num_kept(const SchedulerLimits& limits, int num_computed);
+  void append_kept(const SchedulerLimits& limits, int num_computed,
+                   std::vector<BlockId>& out) const;
+
+  /// Of a sequence that is admitted again with what it had computed.
+  struct Progress {
+    int num_computed = 0;
+    int num_tokens = 0;
+  };
+
+  /// As take_for_prefill(), but the first of the blocks taken are those of append_kept(), in their
+  /// places. Places before them name block 0, which no row reads.
+  void take_for_return(const SchedulerLimits& limits, BlockPool& pool, const Progress& progress);
+
   /// Consecutive positions.
   struct Rows {
     int begin = 0;
@@ -64,6 +80,12 @@ class SequenceBlocks {
     int num_gone = 0;             // behind the window: used for later places, or given back
     int num_sent = 0;             // of `blocks`, those that stages know
   };
+  /// Places of a table.
+  struct Places {
+    int begin = 0;
+    int end = 0;
+  };
+  static Places kept_places(const SchedulerLimits& limits, int group, int num_computed);
   static int num_behind(const SchedulerLimits& limits, int group, const Table& table, int row);
   bool add_own_place(const SchedulerLimits& limits, int group, int first_row);
 

@@ -11,15 +11,16 @@ namespace headrace {
 namespace {
 
 constexpr char kMagic[4] = {'H', 'R', 'S', 'P'};
-constexpr std::uint16_t kVersion = 3;
+constexpr std::uint16_t kVersion = 4;
 constexpr std::uint16_t kFlagLast = 1;
 constexpr std::uint32_t kFlagSample = 1;
 constexpr std::uint32_t kFlagScore = 2;
-constexpr std::size_t kHeaderBytes = 48;
+constexpr std::size_t kHeaderBytes = 56;
 constexpr std::size_t kAdmissionBytes = 80;
 constexpr std::size_t kBiasBytes = 8;
 constexpr std::size_t kEntryBytes = 16;
 constexpr std::size_t kEntryGroupBytes = 4;
+constexpr std::size_t kSwapBytes = 8;
 
 std::uint32_t count_of(std::size_t size) {
   return static_cast<std::uint32_t>(size);
@@ -170,11 +171,41 @@ StepEntry get_entry(ByteReader& reader, int num_kv_groups) {
   return entry;
 }
 
-void check_unique_slots(const ByteReader& reader, std::vector<Slot> slots, const char* field) {
-  std::sort(slots.begin(), slots.end());
-  reader.require(slots.empty() || slots.front() >= 0, field, "must not be negative");
-  reader.require(std::adjacent_find(slots.begin(), slots.end()) == slots.end(), field,
-                 "names a slot twice");
+void put_swaps(ByteWriter& writer, std::span<const BlockSwap> swaps) {
+  for (const BlockSwap& swap : swaps) {
+    writer.put(swap.block);
+    writer.put(swap.swap_block);
+  }
+}
+
+void get_swaps(ByteReader& reader, std::size_t count, std::vector<BlockSwap>& swaps,
+               const char* field) {
+  reader.need(count, kSwapBytes, field);
+  swaps.resize(count);
+  for (BlockSwap& swap : swaps) {
+    swap.block = reader.get<BlockId>(field);
+    swap.swap_block = reader.get<BlockId>(field);
+  }
+}
+
+// Slots or blocks.
+void check_unique(const ByteReader& reader, std::vector<std::int32_t> ids, const char* field) {
+  std::sort(ids.begin(), ids.end());
+  reader.require(ids.empty() || ids.front() >= 0, field, "must not be negative");
+  reader.require(std::adjacent_find(ids.begin(), ids.end()) == ids.end(), field,
+                 "names the same one twice");
+}
+
+// The device copies them in any order.
+void check_swaps(const ByteReader& reader, std::span<const BlockSwap> swaps, const char* field) {
+  std::vector<BlockId> blocks;
+  std::vector<BlockId> swap_blocks;
+  for (const BlockSwap& swap : swaps) {
+    blocks.push_back(swap.block);
+    swap_blocks.push_back(swap.swap_block);
+  }
+  check_unique(reader, std::move(blocks), field);
+  check_unique(reader, std::move(swap_blocks), field);
 }
 
 void check_at_least(const ByteReader& reader, std::span<const std::int32_t> values,
@@ -216,6 +247,7 @@ std::size_t encoded_entry_bytes(int num_kv_groups) {
 std::size_t encoded_bytes(const StepPlan& plan) {
   std::size_t bytes = kHeaderBytes + encoded_entry_bytes(plan.num_kv_groups) * plan.entries.size();
   for (const Admission& admission : plan.admitted) bytes += encoded_bytes(admission);
+  bytes += kSwapBytes * (plan.saves.size() + plan.restores.size());
   return bytes + sizeof(std::int32_t) * (plan.released.size() + plan.new_blocks.size() +
                                          plan.tokens.size() + plan.following.size());
 }
@@ -235,8 +267,12 @@ void encode(const StepPlan& plan, std::vector<std::byte>& out) {
   writer.put(count_of(plan.tokens.size()));
   writer.put(count_of(plan.following.size()));
   writer.put(static_cast<std::uint32_t>(plan.num_kv_groups));
+  writer.put(count_of(plan.saves.size()));
+  writer.put(count_of(plan.restores.size()));
+  put_swaps(writer, plan.saves);
   writer.put_all(std::span<const Slot>(plan.released));
   for (const Admission& admission : plan.admitted) put_admission(writer, admission);
+  put_swaps(writer, plan.restores);
   for (const StepEntry& entry : plan.entries) put_entry(writer, entry, plan.num_kv_groups);
   writer.put_all(std::span<const BlockId>(plan.new_blocks));
   writer.put_all(std::span<const TokenId>(plan.tokens));
@@ -271,7 +307,10 @@ StepPlan decode_step_plan(std::span<const std::byte> bytes) {
   reader.require(num_kv_groups >= 1 && num_kv_groups <= std::uint32_t{kMaxKvGroups},
                  "num_kv_groups", "must be 1 or 2");
   plan.num_kv_groups = static_cast<int>(num_kv_groups);
+  const auto num_saves = reader.get<std::uint32_t>("num_saves");
+  const auto num_restores = reader.get<std::uint32_t>("num_restores");
 
+  get_swaps(reader, num_saves, plan.saves, "saves");
   reader.get_all(num_released, plan.released, "released");
   reader.need(num_admitted, kAdmissionBytes, "admitted");
   std::vector<Slot> admitted_slots;
@@ -279,6 +318,7 @@ StepPlan decode_step_plan(std::span<const std::byte> bytes) {
     plan.admitted.push_back(get_admission(reader));
     admitted_slots.push_back(plan.admitted.back().slot);
   }
+  get_swaps(reader, num_restores, plan.restores, "restores");
   reader.need(num_entries, encoded_entry_bytes(plan.num_kv_groups), "entries");
   for (std::uint32_t i = 0; i < num_entries; ++i) {
     plan.entries.push_back(get_entry(reader, plan.num_kv_groups));
@@ -288,8 +328,10 @@ StepPlan decode_step_plan(std::span<const std::byte> bytes) {
   reader.get_all(num_following, plan.following, "following");
   reader.require(reader.num_left() == 0, "num_bytes", "must end after following");
 
-  check_unique_slots(reader, plan.released, "released");
-  check_unique_slots(reader, std::move(admitted_slots), "admitted slot");
+  check_swaps(reader, plan.saves, "saves");
+  check_unique(reader, plan.released, "released");
+  check_unique(reader, std::move(admitted_slots), "admitted slot");
+  check_swaps(reader, plan.restores, "restores");
   check_at_least(reader, plan.new_blocks, 0, "new_blocks");
   check_at_least(reader, plan.tokens, 0, "tokens");
   check_at_least(reader, plan.following, -1, "following");

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/swap_memory.h"
 #include "model/kv_groups.h"
 #include "model/token.h"
 #include "runtime/sampling/sampling_params.h"
@@ -45,8 +46,10 @@ struct StepPlan {
   StepId id = 0;
   bool last = false;                // nothing follows: the stage passes it on and ends
   int num_kv_groups = 1;            // those of the model
-  std::vector<Slot> released;       // applied first: table and sampling state of these are dropped
-  std::vector<Admission> admitted;  // applied second
+  std::vector<BlockSwap> saves;     // applied first: blocks that this step may write to are kept
+  std::vector<Slot> released;       // then: table and sampling state of these are dropped
+  std::vector<Admission> admitted;  // then
+  std::vector<BlockSwap> restores;  // last before the rows; the blocks are among new_blocks
   std::vector<StepEntry> entries;
   std::vector<BlockId> new_blocks;  // entry by entry, in each group by group
   std::vector<TokenId> tokens;      // one a row

@@ -139,11 +139,13 @@ out_has "requests"
 refused "--kernels or --model MODEL is needed" bench
 refused "only with --kernels" bench --model "$model" --part rows
 refused "--kernels runs none" bench --kernels -- -pp 2
-refused "all, products, trees, attention, rows" bench --kernels --part tea
+refused "all, products, trees, attention, rows, swap" bench --kernels --part tea
 refused "--device-profile is for GPUs" bench --kernels --device cpu --device-profile "$work/profile.json"
 refused "/no/such/model" bench --model /no/such/model
 expect 0 bench --kernels --part rows --type float32
 out_has "statistics 49152"
+expect 0 bench --kernels --part swap --type bfloat16 --model "$goldens/gqa_tied"
+out_has "restore 64 blocks"
 expect 0 bench --kernels --part trees --type bfloat16 --model "$goldens/gqa_tied" --json
 out_has '"slower_than_one_chain_percent"'
 expect 0 bench --model "$goldens/gqa_tied" --requests 2 --prompt-tokens 5 --output-tokens 3 -- --threads 1

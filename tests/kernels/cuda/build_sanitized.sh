@@ -15,7 +15,7 @@ for kernel in $(kernel_names); do
   echo "#include \"kernels/cuda/$kernel.cu\"" >"$folder/$kernel.cpp"
   jobs+=("$folder/$kernel.cpp" "$folder/kernel_$kernel.o" instrumented)
 done
-for source in attention_test emulated_machine hosted_ops independence_test leaders_test matmul_test rows_test; do
+for source in attention_test emulated_machine hosted_ops independence_test leaders_test matmul_test rows_test swap_test; do
   jobs+=("$root/tests/kernels/cuda/$source.cpp" "$folder/$source.o" instrumented)
 done
 for source in block emulator fiber turns; do

@@ -36,6 +36,7 @@ class Model {
                                                     .max_logit_rows = kMostRows,
                                                     .max_context = 8 * kBlockTokens,
                                                     .num_blocks = 8,
+                                                    .num_swap_blocks = 6,
                                                     .block_tokens = kBlockTokens});
     const auto hidden = static_cast<std::size_t>(config_.hidden_size);
     hidden_ = ops_->arena().take(kMostRows * hidden * sizeof(float));
@@ -56,8 +57,19 @@ class Model {
     const std::span<const SequenceRows> rows(&sequence, 1);
     const Queued before = now();
     model_->forward({hidden_, num_rows, config_.hidden_size, DType::kFloat32}, tokens, {&rows, 1});
-    const Queued after = now();
-    return {after.kernels - before.kernels, after.copies - before.copies};
+    return since(before);
+  }
+
+  /// Likewise for blocks that go to host memory, or come back.
+  Queued save(std::span<const BlockSwap> blocks) {
+    const Queued before = now();
+    model_->save_blocks(blocks);
+    return since(before);
+  }
+  Queued restore(std::span<const BlockSwap> blocks) {
+    const Queued before = now();
+    model_->restore_blocks(blocks);
+    return since(before);
   }
 
   /// Of rows of the last step.
@@ -72,6 +84,10 @@ class Model {
   static Queued now() {
     return {emulator::num_launches() + fake_cuda::num_calls("cublasLtMatmul"),
             fake_cuda::num_calls("cudaMemcpyAsync")};
+  }
+  static Queued since(const Queued& before) {
+    const Queued after = now();
+    return {after.kernels - before.kernels, after.copies - before.copies};
   }
 
   std::unique_ptr<Ops> ops_;
@@ -94,6 +110,28 @@ TEST(StepOnAGpu, NeedsThreeSmallCopiesToIt) {
   Model model;
   EXPECT_EQ(model.step(0, 40).copies, 3);
   EXPECT_EQ(model.step(40, 1).copies, 3);
+}
+
+// One kernel whatever the number of layers, and a copy for swap blocks in a row. Nothing waits, and
+// nothing is taken of the device or the host.
+TEST(SwapOnAGpu, IsALaunchAndACopyThatNothingWaitsFor) {
+  Model model;
+  model.step(0, 40);
+  const auto waits = [] {
+    return fake_cuda::num_calls("cudaEventQuery") + fake_cuda::num_calls("cudaEventSynchronize") +
+           fake_cuda::num_calls("cudaStreamSynchronize");
+  };
+  const int waited = waits();
+  const int allocations = fake_cuda::num_allocations();
+  const std::array<BlockSwap, 3> in_a_row{{{2, 1}, {0, 2}, {7, 3}}};
+  EXPECT_EQ(model.save(in_a_row).kernels, 1);
+  EXPECT_EQ(model.save(in_a_row).copies, 1);
+  EXPECT_EQ(model.restore(in_a_row).kernels, 1);
+  EXPECT_EQ(model.restore(in_a_row).copies, 1);
+  const std::array<BlockSwap, 3> apart{{{2, 5}, {0, 2}, {7, 4}}};
+  EXPECT_EQ(model.save(apart).copies, 3);
+  EXPECT_EQ(waits(), waited);
+  EXPECT_EQ(fake_cuda::num_allocations(), allocations);
 }
 
 std::vector<float> values_of(const StageModel::Logits& logits) {

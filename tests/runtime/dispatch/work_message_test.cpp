@@ -60,6 +60,9 @@ TEST(ReportMessage, ComesBackAsItWas) {
   message.done = WorkOrder::kFinish;
   message.view.scheduler.num_running = 4;
   message.view.scheduler.num_recomputed_tokens = 1LL << 40;
+  message.view.scheduler.num_swapped_sequences = 1LL << 41;
+  message.view.scheduler.num_swapped_blocks = 1LL << 42;
+  message.view.scheduler.num_free_swap_blocks = 43;
   message.view.head.rows = 99;
   message.view.times = {{.busy_ns = 1, .wait_ns = 2, .transfer_ns = 3},
                         {.busy_ns = 4, .wait_ns = 5, .transfer_ns = 6}};
@@ -71,6 +74,9 @@ TEST(ReportMessage, ComesBackAsItWas) {
   EXPECT_EQ(back.done, WorkOrder::kFinish);
   EXPECT_EQ(back.view.scheduler.num_running, 4);
   EXPECT_EQ(back.view.scheduler.num_recomputed_tokens, 1LL << 40);
+  EXPECT_EQ(back.view.scheduler.num_swapped_sequences, 1LL << 41);
+  EXPECT_EQ(back.view.scheduler.num_swapped_blocks, 1LL << 42);
+  EXPECT_EQ(back.view.scheduler.num_free_swap_blocks, 43);
   EXPECT_EQ(back.view.head.rows, 99);
   ASSERT_EQ(back.view.times.size(), 2U);
   EXPECT_EQ(back.view.times[1].wait_ns, 5);

@@ -9,6 +9,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/schedule/scheduler.h"
@@ -55,9 +56,14 @@ class FakeStage {
       tables_[index(g)].resize(index(limits.max_num_seqs));
     }
     cache_.resize(index(limits.num_blocks) * index(block_cells_), -1);
+    swap_.resize(index(limits.num_swap_blocks) * index(block_cells_), -1);
   }
 
   StepResult execute(const StepPlan& plan) {
+    // What was copied is worth nothing where it was, which shows should anything look there.
+    for (const BlockSwap& save : plan.saves) {
+      move_block(cache_, save.block, swap_, save.swap_block);
+    }
     for (const Slot slot : plan.released) {
       require(live_.at(index(slot)), "a slot is released that is not in use");
       live_[index(slot)] = false;
@@ -66,6 +72,9 @@ class FakeStage {
     for (const Admission& admission : plan.admitted) {
       require(!live_.at(index(admission.slot)), "a slot is admitted twice");
       live_[index(admission.slot)] = true;
+    }
+    for (const BlockSwap& restore : plan.restores) {
+      move_block(swap_, restore.swap_block, cache_, restore.block);
     }
     const TokenId* tokens = plan.tokens.data();
     const BlockId* blocks = plan.new_blocks.data();
@@ -98,6 +107,14 @@ class FakeStage {
   static std::size_t index(int i) { return static_cast<std::size_t>(i); }
   static void require(bool good, const char* why) {
     if (!good) throw std::runtime_error(why);
+  }
+
+  void move_block(std::vector<std::int64_t>& from, BlockId source, std::vector<std::int64_t>& to,
+                  BlockId target) const {
+    for (std::size_t i = 0; i < index(block_cells_); ++i) {
+      to.at(index(target) * index(block_cells_) + i) =
+          std::exchange(from.at(index(source) * index(block_cells_) + i), -1);
+    }
   }
 
   // What a group keeps there is the token and which group it is.
@@ -150,6 +167,7 @@ class FakeStage {
   int vocab_;
   int block_cells_ = 0;
   std::vector<std::int64_t> cache_;                        // [num_blocks, block_cells_]
+  std::vector<std::int64_t> swap_;                         // [num_swap_blocks, block_cells_]
   std::vector<std::vector<std::vector<BlockId>>> tables_;  // [groups, slots]
   std::vector<bool> live_;
 };

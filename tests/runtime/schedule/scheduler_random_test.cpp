@@ -44,7 +44,7 @@ KvGroups random_groups(std::mt19937& random) {
   return {{{.pages_per_block = between(random, 1, 5)}, windowed}};
 }
 
-SchedulerLimits random_limits(std::mt19937& random) {
+SchedulerLimits random_limits(std::mt19937& random, int num_swap_blocks) {
   SchedulerLimits limits;
   limits.num_micro_batches = between(random, 1, 5);
   limits.max_num_seqs = between(random, 1, 12);
@@ -54,6 +54,7 @@ SchedulerLimits random_limits(std::mt19937& random) {
   limits.num_blocks = between(random, 3, 40);
   limits.max_model_len = between(random, 4, 100);
   limits.kv = random_groups(random);
+  limits.num_swap_blocks = num_swap_blocks;
   if (random() % 2 == 0) limits.max_plan_bytes = Scheduler::min_plan_bytes(limits);
   return limits;
 }
@@ -76,6 +77,7 @@ Expected random_sequence(std::mt19937& random, SequenceId id, int max_stop_ids,
   std::sort(given.stop_token_ids.begin(), given.stop_token_ids.end());
   given.params.min_tokens = between(random, 0, 4);
   given.params.num_prompt_logprobs = between(random, -1, 0);
+  if (id % 8 == 0) given.params.presence_penalty = 0.5F;  // the fake model has none
 
   std::vector<TokenId> tokens = given.tokens;
   std::vector<TokenId> generated;
@@ -127,6 +129,14 @@ void check_answer(const Expected& expected, const Received& received, const KvGr
   EXPECT_TRUE(std::equal(received.tokens.begin(), received.tokens.end(), expected.tokens.begin()));
 }
 
+// A step's saves are taken before its restores give swap blocks back.
+void check_swaps(const StepPlan& plan) {
+  for (const BlockSwap& restore : plan.restores) {
+    EXPECT_NE(std::ranges::find(plan.new_blocks, restore.block), plan.new_blocks.end());
+  }
+  EXPECT_TRUE(plan.restores.empty() || !plan.admitted.empty());
+}
+
 // What a plan promises by itself.
 void check_plan(const StepPlan& plan, const SchedulerLimits& limits) {
   EXPECT_GE(plan.num_rows(), 1);
@@ -141,12 +151,22 @@ void check_plan(const StepPlan& plan, const SchedulerLimits& limits) {
   for (const StepEntry& entry : plan.entries) slots.push_back(entry.slot);
   std::sort(slots.begin(), slots.end());
   EXPECT_EQ(std::adjacent_find(slots.begin(), slots.end()), slots.end());
+  check_swaps(plan);
 }
 
-// Returns a hash of every plan made, and adds to the number of preemptions.
-std::uint64_t run_case(std::uint32_t seed, std::int64_t& num_preemptions) {
+// Sums over cases.
+struct Counts {
+  std::int64_t preemptions = 0;
+  std::int64_t recomputed_tokens = 0;
+  std::int64_t swapped_sequences = 0;
+  std::int64_t swapped_blocks = 0;
+  std::int64_t restored_blocks = 0;
+};
+
+// Returns a hash of every plan made, and adds to the counts.
+std::uint64_t run_case(std::uint32_t seed, int num_swap_blocks, Counts& counts) {
   std::mt19937 random(seed);
-  const SchedulerLimits limits = random_limits(random);
+  const SchedulerLimits limits = random_limits(random, num_swap_blocks);
   Scheduler scheduler(limits);
   FakeStage stage(limits, kVocab);
   std::map<SequenceId, Expected> expected;
@@ -175,6 +195,7 @@ std::uint64_t run_case(std::uint32_t seed, std::int64_t& num_preemptions) {
     } else if (choice < 5) {
       if (std::optional<StepPlan> plan = scheduler.next()) {
         check_plan(*plan, limits);
+        counts.restored_blocks += std::ssize(plan->restores);
         std::vector<std::byte> bytes;
         encode(*plan, bytes);
         for (const std::byte byte : bytes)
@@ -206,26 +227,46 @@ std::uint64_t run_case(std::uint32_t seed, std::int64_t& num_preemptions) {
   for (const auto& [id, answer] : expected) check_answer(answer, received[id], limits.kv);
   const SchedulerStats stats = scheduler.stats();
   EXPECT_EQ(stats.num_free_blocks, limits.num_blocks);
+  EXPECT_EQ(stats.num_free_swap_blocks, limits.num_swap_blocks);
   EXPECT_EQ(stats.num_running, 0);
   EXPECT_EQ(stats.num_waiting, 0);
   EXPECT_EQ(stats.num_waiting_prompt_tokens, 0);
-  num_preemptions += stats.num_preemptions;
+  counts.preemptions += stats.num_preemptions;
+  counts.recomputed_tokens += stats.num_recomputed_tokens;
+  counts.swapped_sequences += stats.num_swapped_sequences;
+  counts.swapped_blocks += stats.num_swapped_blocks;
   return hash;
 }
 
 TEST(SchedulerRandom, TokensDependOnNothingAndEveryBlockComesBack) {
-  std::int64_t num_preemptions = 0;
+  Counts counts;
   for (std::uint32_t seed = 0; seed < 5000; ++seed) {
-    run_case(seed, num_preemptions);
+    run_case(seed, 0, counts);
     if (HasFailure()) FAIL() << "seed " << seed;
   }
-  EXPECT_GT(num_preemptions, 100);
+  EXPECT_GT(counts.preemptions, 100);
+  EXPECT_EQ(counts.swapped_sequences + counts.restored_blocks, 0);
+}
+
+// With room for all of them, for some, and for hardly any: what is expected is the same.
+TEST(SchedulerRandom, TokensDoNotDependOnWhatIsSwappedAndEverySwapBlockComesBack) {
+  for (const int num_swap_blocks : {1000, 12, 3}) {
+    Counts counts;
+    for (std::uint32_t seed = 0; seed < 4000; seed += 2) {  // the even ones outgrow their blocks
+      run_case(seed, num_swap_blocks, counts);
+      if (HasFailure()) FAIL() << "seed " << seed << " with " << num_swap_blocks;
+    }
+    EXPECT_GT(counts.swapped_sequences, 25) << num_swap_blocks;
+    EXPECT_LT(counts.swapped_sequences, counts.preemptions);
+    EXPECT_GT(counts.restored_blocks, 50);
+    EXPECT_LE(counts.restored_blocks, counts.swapped_blocks);  // some end before they are back
+  }
 }
 
 TEST(SchedulerRandom, SameEventsGiveTheSamePlans) {
-  std::int64_t ignored = 0;
+  Counts ignored;
   for (std::uint32_t seed = 0; seed < 50; ++seed) {
-    EXPECT_EQ(run_case(seed, ignored), run_case(seed, ignored));
+    EXPECT_EQ(run_case(seed, 20, ignored), run_case(seed, 20, ignored));
   }
 }
 

@@ -51,6 +51,7 @@ StepPlan full_plan() {
   StepPlan plan;
   plan.id = 0x1122334455LL;
   plan.last = true;
+  plan.saves = {{.block = 21, .swap_block = 4}, {.block = 12, .swap_block = 5}};
   plan.released = {7, 3};
   plan.admitted = {full_admission()};
   StepEntry decode;
@@ -64,6 +65,7 @@ StepPlan full_plan() {
   chunk.score = true;
   chunk.num_new_blocks = {1, 2};
   plan.entries = {decode, chunk};
+  plan.restores = {{.block = 6, .swap_block = 9}};
   plan.num_kv_groups = 2;
   plan.new_blocks = {12, 5, 6};
   plan.tokens = {100, 200, 300, 400};
@@ -93,6 +95,8 @@ TEST(StepPlan, SurvivesItsBytes) {
   const StepPlan again = decode_step_plan(bytes);
   EXPECT_EQ(again.id, plan.id);
   EXPECT_EQ(again.last, plan.last);
+  EXPECT_EQ(again.saves, plan.saves);
+  EXPECT_EQ(again.restores, plan.restores);
   EXPECT_EQ(again.released, plan.released);
   EXPECT_EQ(again.new_blocks, plan.new_blocks);
   EXPECT_EQ(again.tokens, plan.tokens);
@@ -134,7 +138,7 @@ TEST(StepPlan, LiesInBytesAsThePageSays) {
     std::memcpy(&value, bytes.data() + offset, sizeof(value));
     return value;
   };
-  EXPECT_EQ(std::memcmp(bytes.data(), "HRSP\x03\x00\x01\x00", 8), 0);
+  EXPECT_EQ(std::memcmp(bytes.data(), "HRSP\x04\x00\x01\x00", 8), 0);
   EXPECT_EQ(u32(8), bytes.size());
   EXPECT_EQ(u32(12), 2U);
   EXPECT_EQ(u32(16), 0x22334455U);
@@ -144,13 +148,20 @@ TEST(StepPlan, LiesInBytesAsThePageSays) {
   EXPECT_EQ(u32(36), 4U);  // tokens
   EXPECT_EQ(u32(40), 1U);  // following
   EXPECT_EQ(u32(44), 2U);  // KV groups
-  constexpr std::size_t kAdmission = 48 + 2 * 4;
+  EXPECT_EQ(u32(48), 2U);  // saves
+  EXPECT_EQ(u32(52), 1U);  // restores
+  EXPECT_EQ(u32(56), 21U);
+  EXPECT_EQ(u32(60), 4U);
+  constexpr std::size_t kAdmission = 56 + 2 * 8 + 2 * 4;
   EXPECT_EQ(u32(kAdmission + 4), 17U);
   EXPECT_EQ(u32(kAdmission + 40), 0x89ABCDEFU);
   EXPECT_EQ(u32(kAdmission + 68), 2U);
   EXPECT_EQ(u32(kAdmission + 72), 3U);
   EXPECT_EQ(encoded_bytes(full_admission()), 80U + 2 * 8 + 3 * 4);
-  const std::size_t entries = kAdmission + 80 + 2 * 8 + 3 * 4;
+  const std::size_t restores = kAdmission + 80 + 2 * 8 + 3 * 4;
+  EXPECT_EQ(u32(restores), 6U);
+  EXPECT_EQ(u32(restores + 4), 9U);
+  const std::size_t entries = restores + 8;
   EXPECT_EQ(u32(entries + 4), 31U);
   EXPECT_EQ(u32(entries + 12), 1U);
   EXPECT_EQ(u32(entries + 24 + 12), 2U);
@@ -205,6 +216,11 @@ TEST(StepPlan, NamesTheFieldThatContradicts) {
          p.released = {2, 2};
        }},
       {"released", [](StepPlan& p) { p.released = {-1}; }},
+      {"saves", [](StepPlan& p) { p.saves[1].block = 21; }},
+      {"saves", [](StepPlan& p) { p.saves[1].swap_block = 4; }},
+      {"saves", [](StepPlan& p) { p.saves[0].block = -1; }},
+      {"restores", [](StepPlan& p) { p.restores[0].swap_block = -1; }},
+      {"restores", [](StepPlan& p) { p.restores.push_back(p.restores[0]); }},
       {"admitted slot", [](StepPlan& p) { p.admitted.push_back(p.admitted[0]); }},
       {"num_rows", [](StepPlan& p) { p.entries[0].num_rows = 0; }},
       {"first_position", [](StepPlan& p) { p.entries[0].first_position = -1; }},
@@ -239,9 +255,9 @@ TEST(StepPlan, NamesTheFieldThatContradicts) {
 
 TEST(StepPlan, RefusesOtherVersionsAndLengths) {
   std::vector<std::byte> bytes = bytes_of(full_plan());
-  bytes[4] = std::byte{2};
-  EXPECT_THROW(decode_step_plan(bytes), std::runtime_error);
   bytes[4] = std::byte{3};
+  EXPECT_THROW(decode_step_plan(bytes), std::runtime_error);
+  bytes[4] = std::byte{4};
   bytes[44] = std::byte{3};  // KV groups
   EXPECT_THROW(decode_step_plan(bytes), std::runtime_error);
   bytes[44] = std::byte{2};
