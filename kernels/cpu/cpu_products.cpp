@@ -51,12 +51,14 @@ void CpuProducts::reserve() {
   if (scratch_.bytes() == 0) scratch_ = Buffer(threads * kScratchFloats * sizeof(float));
 }
 
-// As many rows of x at a time as are packed: body(rows, their product).
+// Some rows of x at a time, as many each time: body(rows, their product).
 template <class Body>
 void CpuProducts::over_packed_rows(const ProductInput& x, const PackedMatrix& matrix,
                                    const Body& body) {
-  for (std::int64_t row = 0; row < x.view.rows; row += kPackedRows) {
-    const InputPacker::Rows rows{row, std::min(kPackedRows, x.view.rows - row)};
+  const std::int64_t pieces = ceil_div(x.view.rows, kPackedRows);
+  for (std::int64_t i = 0; i < pieces; ++i) {
+    const std::int64_t first = i * x.view.rows / pieces;
+    const InputPacker::Rows rows{first, (i + 1) * x.view.rows / pieces - first};
     body(rows, inputs_.product_of(x, matrix, rows));
   }
 }

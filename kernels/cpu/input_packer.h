@@ -15,9 +15,9 @@ namespace headrace {
 
 class ThreadPool;
 
-/// Rows of a product that are packed at a time: with K up to a few thousand they stay in the L2
-/// cache while every panel passes by.
-inline constexpr std::int64_t kPackedRows = 240;
+/// Rows of a product that are packed at a time, at most: with K up to a few thousand they stay in
+/// the L2 cache while every panel passes by.
+inline constexpr std::int64_t kPackedRows = 256;
 
 /// Columns that can be packed by themselves: whole runs of dwords, and whole groups of a scale.
 inline constexpr std::int64_t kPackedColumns = kQuantizationGroup;
@@ -26,7 +26,7 @@ class InputPacker {
  public:
   struct Rows {
     std::int64_t first;
-    std::int64_t count;  // at most kPackedRows, but for the last ones
+    std::int64_t count;  // at most kPackedRows
   };
 
   /// The pool must outlive it.
