@@ -40,6 +40,8 @@ VARIANTS = [
     Variant("headrace", "bf16", BF16, "gguf", {"ranks": 1, "options": []}),
     Variant("headrace", "bf16-2-stages", BF16, "gguf", {"ranks": 2, "options": ["-pp", "2"]}),
     Variant("headrace", "int8", QUANTISED, "gguf", {"ranks": 1, "options": ["--quantization", "int8"]}),
+    Variant("headrace", "int8-kv-int8", QUANTISED, "gguf",
+            {"ranks": 1, "options": ["--quantization", "int8", "--kv-cache-dtype", "int8"]}),
     Variant("llama", "bf16", BF16, "bf16", LLAMA, LLAMA_SEARCH),
     Variant("llama", "q8_0", QUANTISED, "q8_0", LLAMA, LLAMA_SEARCH),
     Variant("llama", "q4_0", QUANTISED, "q4_0", LLAMA, LLAMA_SEARCH),
