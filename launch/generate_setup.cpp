@@ -122,8 +122,8 @@ std::int64_t most_useful_blocks(const GenerateOptions& options, const SchedulerL
 std::size_t plan_bytes_of_swaps(const SchedulerLimits& limits) {
   std::size_t bytes = 0;
   for (int g = 0; g < limits.kv.size(); ++g) {
-    const auto places = static_cast<std::size_t>(limits.max_model_len / limits.block_tokens + 1);
-    bytes += kPlanBytesPerSwappedPlace * places +
+    const int places = limits.max_model_len / limits.block_tokens + 1;
+    bytes += kPlanBytesPerSwappedPlace * static_cast<std::size_t>(places) +
              kPlanBytesPerSwappedRow * static_cast<std::size_t>(limits.max_rows);
   }
   return bytes;

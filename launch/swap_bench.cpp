@@ -28,6 +28,7 @@ std::vector<KernelRate> swap_rates(const ModelConfig& model, const AttentionShap
       .num_blocks = kNumBlocks};
   const auto swap = arena.make_swap_memory(cache, kNumKept);
   std::vector<BlockSwap> blocks;
+  blocks.reserve(kNumKept);
   for (int i = 0; i < kNumKept; ++i) blocks.push_back({.block = 3 * i, .swap_block = i});
   const double bytes = static_cast<double>(cache.block_bytes()) * kNumKept;
   const auto timed = [&](const std::string& name, const auto& call) {
