@@ -363,7 +363,7 @@ class CudaOps final : public Ops {
   StepLimits limits_of(int max_context, const AttentionShape& shape) const {
     const std::int64_t partial_bytes =
         partial_floats(shape) * static_cast<std::int64_t>(sizeof(float));
-    return {.tables = std::max(kLeastTables, ceil_div(max_context, kSmallestBlock)),
+    return {.tables = std::max<std::int64_t>(kLeastTables, ceil_div(max_context, kSmallestBlock)),
             .partials = std::max<std::int64_t>(
                 ceil_div(max_context, kSplitKeys) + 1,
                 static_cast<std::int64_t>(workspace_bytes_) / partial_bytes)};

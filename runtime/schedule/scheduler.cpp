@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "kernels/ceil_div.h"
 #include "runtime/schedule/admission_control.h"
 #include "runtime/schedule/block_pool.h"
 #include "runtime/schedule/scheduler_input.h"
@@ -25,10 +26,6 @@
 // which others may first write to them, after the last of its rows and before any of theirs.
 namespace headrace {
 namespace {
-
-int ceil_div(int a, int b) {
-  return (a + b - 1) / b;
-}
 
 // Rows of one sequence in a step in flight.
 struct PlannedRows {

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 
+#include "kernels/ceil_div.h"
+
 namespace headrace {
 namespace {
-
-int ceil_div(int a, int b) {
-  return (a + b - 1) / b;
-}
 
 const KvGroup& group_of(const SchedulerLimits& limits, int group) {
   return limits.kv.groups[static_cast<std::size_t>(group)];

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/ceil_div.h"
+
 namespace headrace {
 
 // Every decode row needs at most a new block in each group, and sequences are preempted until these
@@ -22,8 +24,7 @@ int most_restores(const SchedulerLimits& limits) {
 int most_places(const SchedulerLimits& limits) {
   int places = 0;
   for (int g = 0; g < limits.kv.size(); ++g) {
-    const int block = tokens_per_block(limits, g);
-    places += (limits.max_model_len + block - 1) / block;
+    places += ceil_div(limits.max_model_len, tokens_per_block(limits, g));
   }
   return places;
 }
