@@ -367,16 +367,25 @@ inline void change_logits(Ops& ops, TensorView logits, const LogitChange& change
   if (change.soft_cap > 0.0F) ops.soft_cap(logits, change.soft_cap);
 }
 
+/// How products of bfloat16 are added: as one chain, or as the tiles of x86 (AMX) do it, of every
+/// 32 elements the even and the odd ones as chains of their own.
+enum class SumOrder { kChain, kTiles };
+
 /// Plain loops, the statement of what every backend computes. Slow; the oracle of tests.
-std::unique_ptr<Ops> make_reference_ops(DType compute_dtype);
+std::unique_ptr<Ops> make_reference_ops(DType compute_dtype, SumOrder order = SumOrder::kChain);
 
 /// The fast backend. The pool must outlive it. isa: "auto", "avx2", "avx512", "avx512_bf16" (avx512
-/// with the bfloat16 dot product instruction) or "portable"; all give the same bits. Throws
-/// std::invalid_argument naming the choices when this CPU lacks it.
+/// with the bfloat16 dot product instruction), "no_amx" (the fastest of these) or "portable", which
+/// all give the same bits; "amx" or "amx_emulated", which give the same bits as each other and in
+/// bfloat16 other ones. Throws std::invalid_argument naming the choices when this CPU lacks it.
 std::unique_ptr<Ops> make_cpu_ops(DType compute_dtype, ThreadPool& pool,
                                   std::string_view isa = "auto");
 
+/// How make_cpu_ops() with the same arguments adds; throws as it does.
+SumOrder cpu_sum_order(DType compute_dtype, std::string_view isa);
+
 /// What this CPU offers, for --version: for example "avx2 avx512f avx512_bf16".
 std::string_view cpu_features();
+bool cpu_has(std::string_view feature);
 
 }  // namespace headrace

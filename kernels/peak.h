@@ -9,11 +9,12 @@ class ThreadPool;
 /// not known for this kind of CPU.
 double measure_fma_peak();
 
-/// GFLOP/s of one core by the bfloat16 dot product instruction; 0 where there is none.
-double measure_bf16_dot_peak();
+/// GFLOP/s of one core by the bfloat16 products of its tiles or, without, by the dot product
+/// instruction; 0 where there is neither.
+double measure_bf16_peak();
 
-/// GOP/s of one core by the int8 dot product instruction; 0 where there is none.
-double measure_int8_dot_peak();
+/// The same of int8, in GOP/s.
+double measure_int8_peak();
 
 /// GB/s at which all threads of the pool together read some 100 MB, again and again.
 double measure_read_bandwidth(ThreadPool& pool);

@@ -38,11 +38,11 @@ double measure_fma_peak() {
 }
 
 // Nothing here takes products of bfloat16 by an instruction of their own: its sums round otherwise.
-double measure_bf16_dot_peak() {
+double measure_bf16_peak() {
   return 0.0;
 }
 
-double measure_int8_dot_peak() {
+double measure_int8_peak() {
   if ((getauxval(AT_HWCAP) & HWCAP_ASIMDDP) == 0) return 0.0;
   return measure_peak(kChains * 32, int8_dot_128);
 }

@@ -7,11 +7,11 @@ double measure_fma_peak() {
   return 0.0;
 }
 
-double measure_bf16_dot_peak() {
+double measure_bf16_peak() {
   return 0.0;
 }
 
-double measure_int8_dot_peak() {
+double measure_int8_peak() {
   return 0.0;
 }
 

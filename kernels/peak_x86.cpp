@@ -1,5 +1,7 @@
 #include <immintrin.h>
 
+#include "kernels/cpu/amx_tiles.h"
+#include "kernels/ops.h"
 #include "kernels/peak.h"
 #include "kernels/peak_loop.h"
 
@@ -53,6 +55,34 @@ constexpr int kChains = 16;  // more than latency times rate of any x86 core
   }
 }
 
+// Four sums of products of whole tiles: tiles 4 and 5 hold zeros.
+enum class TileProduct { kBFloat16, kInt8 };
+template <TileProduct P>
+void tile_products() {
+  AmxTiles tiles;
+  AmxShapes shapes;
+  for (int tile = 0; tile < kNumAmxTiles; ++tile) shapes.set(tile, kAmxRows);
+  tiles.configure(shapes);
+  tiles.zero<4>();
+  tiles.zero<5>();
+  for (int round = 0; round < kPeakRounds; ++round) {
+    if constexpr (P == TileProduct::kBFloat16) {
+      tiles.add_bf16<0, 4, 5>();
+      tiles.add_bf16<1, 4, 5>();
+      tiles.add_bf16<2, 4, 5>();
+      tiles.add_bf16<3, 4, 5>();
+    } else {
+      tiles.add_int8<0, 4, 5>();
+      tiles.add_int8<1, 4, 5>();
+      tiles.add_int8<2, 4, 5>();
+      tiles.add_int8<3, 4, 5>();
+    }
+  }
+}
+
+// Multiply-adds of a round, dwords of one element each.
+constexpr double kTileFlops = 2.0 * 4 * kAmxRows * kAmxDwords * kAmxDwords;
+
 }  // namespace
 
 double measure_fma_peak() {
@@ -61,12 +91,14 @@ double measure_fma_peak() {
   return 0.0;
 }
 
-double measure_bf16_dot_peak() {
+double measure_bf16_peak() {
+  if (cpu_has("amx")) return measure_peak(2 * kTileFlops, tile_products<TileProduct::kBFloat16>);
   if (!__builtin_cpu_supports("avx512bf16")) return 0.0;
   return measure_peak(kChains * 64, dot_512);
 }
 
-double measure_int8_dot_peak() {
+double measure_int8_peak() {
+  if (cpu_has("amx")) return measure_peak(4 * kTileFlops, tile_products<TileProduct::kInt8>);
   if (!__builtin_cpu_supports("avx512vnni")) return 0.0;
   return measure_peak(kChains * 128, int8_dot_512);
 }

@@ -50,8 +50,7 @@ void declare_kernels(OptionSet& set, Options& o) {
        .value = "T",
        .help = "all, bfloat16, float32, float16 (GPU), int8, int4, w8a16 or w4a16 (CPU)"},
       o.kernel.type, kernel_bench_types());
-  set.add_choice({.name = "isa", .value = "I", .help = "auto, avx512, avx2 or portable"}, o.isa,
-                 {"auto", "avx512", "avx2", "portable"});
+  set.add_choice({.name = "isa", .value = "I", .help = kIsaHelp}, o.isa, isa_choices());
   set.add({.name = "threads", .value = "N", .help = "compute threads"}, o.threads, {1, 1024});
   set.add_choice(
       {.name = "device", .value = "D", .help = "auto (a GPU, where there is one), cpu or cuda"},

@@ -336,6 +336,7 @@ void prepare(Environment& environment, const std::vector<std::string>& args, Pre
   prepare_together(world, [&] { place_processes(environment, p.options); });
   RankDevice device;
   prepare_together(world, [&] { device = choose_device(environment, p.options); });
+  settle_isa(environment, p.options, device);
   open_rank_profile(environment, p.options, device);
   prepare_together(world, [&] { p.setup = set_up_rank(environment, p.options, device); });
   install_guard(fmt::format("rank {} ({}, {})", environment.rank(),

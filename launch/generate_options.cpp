@@ -156,9 +156,7 @@ void declare_running(OptionSet& set, GenerateOptions& o) {
           o.threads, {1, 1024});
   set.add_choice({.name = "backend", .value = "B", .help = "cpu, or reference: slow and plain"},
                  o.backend, {"cpu", "reference"});
-  set.add_choice(
-      {.name = "isa", .value = "I", .help = "auto, portable; x86: avx512, avx2; ARM: neon"}, o.isa,
-      {"auto", "avx512", "avx2", "portable"});
+  set.add_choice({.name = "isa", .value = "I", .help = kIsaHelp}, o.isa, isa_choices());
   set.add({.name = "stall-timeout", .value = "S", .help = "give up on a silent rank; 0: never"},
           o.stall_timeout_s, {0, 1e6});
 }

@@ -135,6 +135,10 @@ std::string byte_size_text(ByteSize size) {
   return fmt::format("{}{}", n, kNames[unit]);
 }
 
+std::vector<std::string> isa_choices() {
+  return {"auto", "amx", "amx_emulated", "avx2", "avx512", "neon", "no_amx", "portable"};
+}
+
 std::optional<std::string> nearest_word(std::string_view word,
                                         const std::vector<std::string>& candidates) {
   std::optional<std::string> best;

@@ -40,6 +40,11 @@ ByteSize parse_byte_size(std::string_view text);
 /// 2048 as "2KiB", 1000 as "1000": the largest power of 1024 that divides it, for help texts.
 std::string byte_size_text(ByteSize size);
 
+/// What --isa takes, and how help says it.
+std::vector<std::string> isa_choices();
+inline constexpr const char* kIsaHelp =
+    "auto, portable; x86: amx, avx512, avx2, no_amx (the best of the others), amx_emulated; ARM: neon";
+
 /// The candidate that a person who typed `word` most likely meant, or nothing: it begins with the
 /// word, or differs from it in few letters.
 std::optional<std::string> nearest_word(std::string_view word,

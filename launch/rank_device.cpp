@@ -147,6 +147,13 @@ RankDevice choose_device(const Environment& environment, const GenerateOptions& 
   return device;
 }
 
+void settle_isa(const Environment& environment, const GenerateOptions& options,
+                RankDevice& device) {
+  const bool can = device.is_gpu || cpu_has("amx");
+  const bool all_can = environment.world().min(can ? 1 : 0) == 1;
+  device.isa = options.isa == "auto" && !all_can ? "no_amx" : options.isa;
+}
+
 std::unique_ptr<Ops> make_rank_ops(const GenerateOptions& options, const RankDevice& device,
                                    DType dtype, ThreadPool& pool) {
   if (device.is_gpu) {
@@ -162,8 +169,10 @@ std::unique_ptr<Ops> make_rank_ops(const GenerateOptions& options, const RankDev
     throw std::invalid_argument(
         "--dtype float16 is for GPUs: on the CPU there are float32 and bfloat16");
   }
-  return options.backend == "reference" ? make_reference_ops(dtype)
-                                        : make_cpu_ops(dtype, pool, options.isa);
+  if (options.backend == "reference") {
+    return make_reference_ops(dtype, cpu_sum_order(dtype, device.isa));
+  }
+  return make_cpu_ops(dtype, pool, device.isa);
 }
 
 // Without --deterministic sums depend on how matrices are cut, and those of more than two parts on
@@ -175,8 +184,10 @@ std::string numeric_class(const GenerateOptions& options, const RankSetup& setup
     const bool by_nccl = setup.layout.tensor > 2 && setup.transport.kind == TransportKind::kNccl;
     return fmt::format("{}:T{}{}", name, setup.layout.tensor, by_nccl ? ":nccl" : "");
   }
-  if (options.backend == "reference" || options.isa == "portable") return "portable";
-  return cpu_features().starts_with("neon") ? "neon" : "x86";
+  const bool tiles = cpu_sum_order(setup.dtype, setup.device.isa) == SumOrder::kTiles;
+  const std::string suffix = tiles ? ":amx" : "";
+  if (options.backend == "reference" || options.isa == "portable") return "portable" + suffix;
+  return (cpu_has("neon") ? "neon" : "x86") + suffix;
 }
 
 void plan_device_memory(const Environment& environment, const GenerateOptions& options,

@@ -15,6 +15,7 @@ struct RankSetup;
 
 struct RankDevice {
   bool is_gpu = false;
+  std::string isa = "auto";  // of CPUs: --isa, as the ranks settle it
   int index = 0;      // among the GPUs that this rank sees
   int num_ranks = 1;  // of the node that compute on it
   CudaDevice gpu;
@@ -27,6 +28,10 @@ struct RankDevice {
 /// By --device, what is there, and what the node's other ranks take. Collective over the node.
 /// Throws std::invalid_argument where the rank cannot have what was asked for.
 RankDevice choose_device(const Environment& environment, const GenerateOptions& options);
+
+/// --isa auto is AMX where all CPUs that compute have it, so that all compute the same. Collective
+/// over the world.
+void settle_isa(const Environment& environment, const GenerateOptions& options, RankDevice& device);
 
 /// The device's operators for this rank.
 std::unique_ptr<Ops> make_rank_ops(const GenerateOptions& options, const RankDevice& device,

@@ -23,17 +23,18 @@ std::int64_t keys_read(const AttentionShape& shape, std::int32_t position) {
 
 }  // namespace
 
-void AttentionTiles::reserve(int max_rows, const AttentionShape& shape) {
+void AttentionTiles::reserve(int max_rows, const AttentionShape& shape, int tile_rows) {
   tiles_.reserve(static_cast<std::size_t>(max_rows) *
-                 static_cast<std::size_t>(shape.num_kv_heads * head_subsets(shape, tile_rows_)));
+                 static_cast<std::size_t>(shape.num_kv_heads * head_subsets(shape, tile_rows)));
 }
 
-void AttentionTiles::list(const AttentionShape& shape, std::span<const SequenceRows> sequences) {
+void AttentionTiles::list(const AttentionShape& shape, int tile_rows,
+                          std::span<const SequenceRows> sequences) {
   tiles_.clear();
   const int group = shape.num_heads / shape.num_kv_heads;
-  const int subsets = head_subsets(shape, tile_rows_);
+  const int subsets = head_subsets(shape, tile_rows);
   const std::int32_t tile_positions =
-      std::max<std::int32_t>(1, tile_rows_ / static_cast<std::int32_t>(ceil_div(group, subsets)));
+      std::max<std::int32_t>(1, tile_rows / static_cast<std::int32_t>(ceil_div(group, subsets)));
   for (std::int32_t s = 0; s < std::ssize(sequences); ++s) {
     const SequenceRows& sequence = sequences[static_cast<std::size_t>(s)];
     for (std::int32_t begin = 0; begin < sequence.num_rows;) {

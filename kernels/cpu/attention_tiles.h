@@ -22,15 +22,13 @@ struct AttentionTile {
 
 class AttentionTiles {
  public:
-  /// tile_rows: rows times heads that a tile holds.
-  explicit AttentionTiles(int tile_rows) : tile_rows_(tile_rows) {}
-
-  /// Makes room for the tiles of steps of up to max_rows rows.
-  void reserve(int max_rows, const AttentionShape& shape);
+  /// Makes room for the tiles of steps of up to max_rows rows. tile_rows: rows times heads that a
+  /// tile holds.
+  void reserve(int max_rows, const AttentionShape& shape, int tile_rows);
 
   /// Takes the place of what was listed before: the costliest first, so that none is left over at
   /// the end.
-  void list(const AttentionShape& shape, std::span<const SequenceRows> sequences);
+  void list(const AttentionShape& shape, int tile_rows, std::span<const SequenceRows> sequences);
 
   std::int64_t size() const { return std::ssize(tiles_); }
   const AttentionTile& operator[](std::int64_t i) const {
@@ -38,7 +36,6 @@ class AttentionTiles {
   }
 
  private:
-  int tile_rows_;
   std::vector<AttentionTile> tiles_;
 };
 

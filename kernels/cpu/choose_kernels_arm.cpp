@@ -24,9 +24,8 @@ std::string_view cpu_features() {
 // "neon_dot" differs from "neon" in products of integers alone.
 const KernelTable& choose_kernels(std::string_view isa, DType compute_dtype) {
   if (isa == "portable") return portable_kernels(compute_dtype);
-  if (isa == "auto" || isa == "neon" || (isa == "neon_dot" && has_dot_product())) {
-    return neon_kernels(compute_dtype);
-  }
+  const bool any = isa == "auto" || isa == "no_amx" || isa == "neon";
+  if (any || (isa == "neon_dot" && has_dot_product())) return neon_kernels(compute_dtype);
   throw std::invalid_argument("isa '" + std::string(isa) +
                               "': this CPU offers auto, portable, neon" +
                               (has_dot_product() ? ", neon_dot" : ""));

@@ -11,7 +11,7 @@ std::string_view cpu_features() {
 }
 
 const KernelTable& choose_kernels(std::string_view isa, DType compute_dtype) {
-  if (isa == "auto" || isa == "portable") return portable_kernels(compute_dtype);
+  if (isa == "auto" || isa == "no_amx" || isa == "portable") return portable_kernels(compute_dtype);
   throw std::invalid_argument("isa '" + std::string(isa) + "': this CPU offers auto, portable");
 }
 

@@ -2,6 +2,7 @@
 // chosen instruction set. How it cuts never changes a bit of the result.
 #include <algorithm>
 #include <stdexcept>
+#include <string>
 
 #include "kernels/ceil_div.h"
 #include "kernels/cpu/attention_tiles.h"
@@ -31,8 +32,7 @@ class CpuOps final : public Ops {
         pool_(pool),
         kernels_(choose_kernels(isa, compute_dtype)),
         int8_(choose_int8_kernels(isa, compute_dtype)),
-        products_(compute_dtype, pool, kernels_, int8_),
-        tiles_(kernels_.tile_rows) {}
+        products_(compute_dtype, pool, kernels_, int8_) {}
 
   DType compute_dtype() const override { return dtype_; }
   DeviceArena& arena() override { return *arena_; }
@@ -41,7 +41,8 @@ class CpuOps final : public Ops {
     require_matrix(spec, dtype_);
     std::unique_ptr<PackedMatrix> matrix;
     if (spec.quantization != Quantization::kNone) {
-      matrix = std::make_unique<IntegerMatrix>(spec, pool_);
+      const bool is_signed = int8_.signed_weights && spec.inputs == QuantizedInputs::kInt8;
+      matrix = std::make_unique<IntegerMatrix>(spec, is_signed, pool_);
     } else {
       matrix = std::make_unique<ComputeMatrix>(spec, dtype_, pool_);
     }
@@ -51,7 +52,7 @@ class CpuOps final : public Ops {
 
   void reserve(int max_rows, int /*max_context*/, const AttentionShape& shape) override {
     require_attention_shape(shape);
-    tiles_.reserve(max_rows, shape);
+    tiles_.reserve(max_rows, shape, attention_kernels(shape).tile_rows);
     products_.reserve();
   }
 
@@ -159,8 +160,7 @@ class CpuOps final : public Ops {
     require_view(qkv, {.name = "rope: qkv", .rows = q_out.rows, .cols = q_cols + 2 * kv_cols});
     require_view(q_out, {"rope: q_out", q_out.rows, q_cols, dtype_});
     const KvLayout layout = make_kv_layout(shape, kv.block_tokens, dtype_);
-    const auto rope_and_store =
-        shape.kv_type == KvType::kInt8 ? int8_.rope_and_store : kernels_.rope_and_store;
+    const auto rope_and_store = attention_kernels(shape).rope_and_store;
     over_rows(q_out.rows, qkv.cols, [&](std::int64_t begin, std::int64_t end) {
       for (const SequenceRows& sequence : sequences) {
         const std::int64_t from = std::max<std::int64_t>(begin - sequence.first_row, 0);
@@ -185,7 +185,8 @@ class CpuOps final : public Ops {
     const std::int64_t cols = std::int64_t{shape.num_heads} * shape.head_dim;
     require_view(q, {"attention: q", out.rows, cols, dtype_});
     require_view(out, {"attention: out", out.rows, cols, dtype_});
-    tiles_.list(shape, sequences);
+    const AttentionKernels& kernels = attention_kernels(shape);
+    tiles_.list(shape, kernels.tile_rows, sequences);
     const KvLayout layout = make_kv_layout(shape, kv.block_tokens, dtype_);
     const auto args_of = [&](std::int64_t i) -> AttentionArgs {
       const AttentionTile& tile = tiles_[i];
@@ -201,7 +202,6 @@ class CpuOps final : public Ops {
               .row_begin = tile.row_begin,
               .row_end = tile.row_end};
     };
-    const auto attend = shape.kv_type == KvType::kInt8 ? int8_.attention : kernels_.attention;
     // A thread does a few tiles one after the other, so that it knows what to fetch for the next.
     const std::int64_t tiles = tiles_.size();
     const std::int64_t per_task = std::clamp<std::int64_t>(
@@ -213,7 +213,7 @@ class CpuOps final : public Ops {
       for (std::int64_t i = task * per_task; i < end; ++i) {
         const bool more = i + 1 < end;
         const AttentionArgs next = more ? args_of(i + 1) : args;
-        attend(args, more ? &next : nullptr);
+        kernels.attend(args, more ? &next : nullptr);
         args = next;
       }
     });
@@ -282,6 +282,10 @@ class CpuOps final : public Ops {
   }
 
  private:
+  const AttentionKernels& attention_kernels(const AttentionShape& shape) const {
+    return shape.kv_type == KvType::kInt8 ? int8_.attention : kernels_.attention;
+  }
+
   // body(begin, end) over ranges of rows.
   template <class Body>
   void over_rows(std::int64_t rows, std::int64_t elements_per_row, const Body& body) {
@@ -324,6 +328,16 @@ class CpuOps final : public Ops {
 };
 
 }  // namespace
+
+SumOrder cpu_sum_order(DType compute_dtype, std::string_view isa) {
+  const bool tiles = choose_kernels(isa, compute_dtype).isa.starts_with("amx");
+  return tiles ? SumOrder::kTiles : SumOrder::kChain;
+}
+
+bool cpu_has(std::string_view feature) {
+  const std::string all = " " + std::string(cpu_features()) + " ";
+  return all.find(" " + std::string(feature) + " ") != std::string::npos;
+}
 
 std::unique_ptr<Ops> make_cpu_ops(DType compute_dtype, ThreadPool& pool, std::string_view isa) {
   if (compute_dtype == DType::kFloat16) {

@@ -21,8 +21,8 @@ int shift_of(Quantization quantization, int i) {
   return quantization == Quantization::kInt4 ? i % 4 * 8 + i / 4 * 4 : i * 8;
 }
 
-std::uint32_t packed_int8(const std::int8_t* integers) {
-  std::uint32_t dword = kInt8Offsets;
+std::uint32_t packed_int8(const std::int8_t* integers, std::uint32_t offsets) {
+  std::uint32_t dword = offsets;
   for (int i = 0; i < 4; ++i) {
     dword ^= static_cast<std::uint32_t>(static_cast<std::uint8_t>(integers[i])) << 8 * i;
   }
@@ -61,9 +61,10 @@ std::vector<std::int32_t> first_steps(const std::vector<IntegerUnit>& units,
 
 }  // namespace
 
-IntegerMatrix::IntegerMatrix(const MatrixSpec& spec, ThreadPool& pool)
+IntegerMatrix::IntegerMatrix(const MatrixSpec& spec, bool signed_int8, ThreadPool& pool)
     : PackedMatrix(spec, group_of(spec.quantization), kIntegerSliceMultiple, pool),
       quantization_(spec.quantization),
+      int8_offsets_(signed_int8 ? 0 : kInt8Offsets),
       units_(integer_units(spec.tree.bounds, spec.quantization)),
       first_steps_(first_steps(units_, segments(), group_of(spec.quantization))) {
   const std::size_t count = units_.size() * static_cast<std::size_t>(stride());
@@ -116,12 +117,12 @@ void IntegerMatrix::set_unit(std::int64_t row, std::size_t unit, const std::int8
   std::uint32_t* out = column(row) + first_steps_[unit] * kPanelColumns;
   std::int32_t i = 0;
   for (; i + group <= count; i += group, out += kPanelColumns) {
-    *out = int4() ? packed_int4(integers + i) : packed_int8(integers + i);
+    *out = int4() ? packed_int4(integers + i) : packed_int8(integers + i, int8_offsets_);
   }
   if (i == count) return;
   std::int8_t last[8] = {};
   std::copy_n(integers + i, count - i, last);
-  *out = int4() ? packed_int4(last) : packed_int8(last);
+  *out = int4() ? packed_int4(last) : packed_int8(last, int8_offsets_);
 }
 
 void IntegerMatrix::copy_row(float* out, std::int64_t i) const {
@@ -133,7 +134,7 @@ void IntegerMatrix::copy_row(float* out, std::int64_t i) const {
     for (std::int32_t c = units_[u].begin; c < units_[u].end; ++c) {
       const std::int32_t in_unit = c - units_[u].begin;
       const std::uint32_t dword =
-          source[in_unit / group * kPanelColumns] ^ (int4() ? 0 : kInt8Offsets);
+          source[in_unit / group * kPanelColumns] ^ (int4() ? 0 : int8_offsets_);
       const std::uint32_t bits = dword >> shift_of(quantization_, in_unit % group);
       out[c] = scale * (int4() ? int4_centred(static_cast<std::int8_t>(bits & 0xFU), zeros_[at])
                                : static_cast<float>(static_cast<std::int8_t>(bits)));

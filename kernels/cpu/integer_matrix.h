@@ -1,6 +1,6 @@
 // Int8 and int4 weights of the CPU backend: panels of dwords of four or eight unsigned integers, as
-// the dot product instruction wants that side (int8 with an offset of 128), and scales of the
-// columns. A dword of int4 holds two dwords of int8 side by side: elements 0 to 3 in the low halves
+// the dot product instruction wants that side (int8 with an offset of 128, unless kernels take it
+// as it is), and scales of the columns. A dword of int4 holds two dwords of int8 side by side: elements 0 to 3 in the low halves
 // of its bytes, 4 to 7 in the high ones.
 #pragma once
 
@@ -14,7 +14,8 @@ namespace headrace {
 
 class IntegerMatrix final : public PackedMatrix {
  public:
-  IntegerMatrix(const MatrixSpec& spec, ThreadPool& pool);
+  /// signed_int8: whether int8 stays signed, as the kernels of the instruction set want it.
+  IntegerMatrix(const MatrixSpec& spec, bool signed_int8, ThreadPool& pool);
 
   Quantization quantization() const override { return quantization_; }
   std::size_t bytes() const override;
@@ -35,6 +36,7 @@ class IntegerMatrix final : public PackedMatrix {
   }
 
   Quantization quantization_;
+  std::uint32_t int8_offsets_;  // of a dword of int8
   std::vector<IntegerUnit> units_;
   std::vector<std::int32_t> first_steps_;  // [units]
   std::vector<float> scales_;              // [units, stride], of int8

@@ -6,12 +6,10 @@ namespace {
 
 // bfloat16 by the dot product instruction: per lane, the odd products first, then the even ones,
 // two fused multiply-adds that round to nearest even and flush denormals.
-struct DotBf16Format : SplitBf16Format<Avx512Lanes> {
-  using L = Avx512Lanes;
-  static constexpr int kDwordsPerStep = 1;
+struct DotBf16Format : PairedBf16Format<Avx512Lanes> {
 
   template <class Rows, int MR, int NV>
-  [[gnu::always_inline]] static void step(Accumulators<L, MR, NV>& acc, const std::uint32_t* a,
+  [[gnu::always_inline]] static void step(Accumulators<Avx512Lanes, MR, NV>& acc, const std::uint32_t* a,
                                           const std::uint32_t* const (&w)[NV], std::int64_t at) {
     __m512bh columns[NV];
 #pragma GCC unroll 4
@@ -24,10 +22,6 @@ struct DotBf16Format : SplitBf16Format<Avx512Lanes> {
         acc.at[m][v] = _mm512_dpbf16_ps(acc.at[m][v], operand, columns[v]);
       }
     }
-  }
-
-  static void store_operands(std::uint32_t* row, int index, V v) {
-    L::store_high_halves(reinterpret_cast<std::uint16_t*>(row) + index, v, 16);
   }
 };
 

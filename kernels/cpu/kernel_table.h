@@ -154,10 +154,18 @@ struct AttentionArgs {
   int row_end = 0;
 };
 
+/// Attention over one kind of cache.
+struct AttentionKernels {
+  int tile_rows = 0;  // rows of a full tile
+  void (*rope_and_store)(const RopeArgs&) = nullptr;
+  /// next: the tile that the thread does after it, or null; some of its keys and values are
+  /// fetched.
+  void (*attend)(const AttentionArgs&, const AttentionArgs* next) = nullptr;
+};
+
 /// The kernels of one instruction set for one compute type.
 struct KernelTable {
   std::string_view isa;
-  int tile_rows = 0;        // rows of a full register tile, of attention too
   ProductKernels products;  // with weights of the compute type
   ProductKernels int8_weights;
   ProductKernels int4_weights;
@@ -169,10 +177,7 @@ struct KernelTable {
   void (*add_scaled)(float* sums, const float* x, std::int64_t count, float factor) = nullptr;
   void (*soft_cap)(float* values, std::int64_t count, float cap) = nullptr;
   void (*add_partials)(const AddPartialsArgs&) = nullptr;
-  void (*rope_and_store)(const RopeArgs&) = nullptr;
-  /// next: the tile that the thread does after it, or null; some of its keys and values are
-  /// fetched.
-  void (*attention)(const AttentionArgs&, const AttentionArgs* next) = nullptr;
+  AttentionKernels attention;  // of keys and values in the compute type
   RowStatistics (*row_statistics)(const float* row, std::int64_t cols) = nullptr;
   /// best takes in the logits [cols] of the ids from first_id on, none of which it has seen.
   void (*take_in_logits)(BestLogit& best, const float* logits, std::int64_t cols,
@@ -183,9 +188,9 @@ struct KernelTable {
 /// and the cache of int8 keys and values. Inputs and outputs are in the compute type.
 struct Int8Kernels {
   ProductKernels products;
+  bool signed_weights = false;  // of products; the others take int8 weights 128 too large
   ProductKernels int4_products;
-  void (*rope_and_store)(const RopeArgs&) = nullptr;
-  void (*attention)(const AttentionArgs&, const AttentionArgs* next) = nullptr;
+  AttentionKernels attention;
 };
 
 /// Elements of K that share a dword of weights.
@@ -220,11 +225,16 @@ const KernelTable& portable_kernels(DType compute_dtype);
 const KernelTable& avx2_kernels(DType compute_dtype);
 const KernelTable& avx512_kernels(DType compute_dtype);
 const KernelTable& avx512_bf16_kernels();  // bfloat16 only; for float32 there is nothing to gain
+/// bfloat16 only; bits of their own, the same of both (amx_tiles.h).
+const KernelTable& amx_kernels();
+const KernelTable& emulated_amx_kernels();
 const KernelTable& neon_kernels(DType compute_dtype);
 
 const Int8Kernels& portable_int8_kernels(DType compute_dtype);
 const Int8Kernels& avx2_int8_kernels(DType compute_dtype);
 const Int8Kernels& avx512_vnni_int8_kernels(DType compute_dtype);
+const Int8Kernels& amx_int8_kernels(DType compute_dtype);
+const Int8Kernels& emulated_amx_int8_kernels(DType compute_dtype);
 const Int8Kernels& neon_int8_kernels(DType compute_dtype);
 const Int8Kernels& neon_dot_int8_kernels(DType compute_dtype);
 

@@ -397,21 +397,15 @@ class AttentionRows {
   int rows_;
 };
 
+// What tasks over a cache of the compute type share: everything but the products.
 template <class F>
-class AttentionTask : private AttentionRows {
+class SoftMaxRows : protected AttentionRows {
   using L = typename F::Lanes;
 
- public:
-  AttentionTask(const AttentionArgs& args, const AttentionArgs* next) : AttentionRows(args, next) {}
-
-  void run() {
-    load_queries();
-    walk(*this);
-    store_result<F>(state_.sums, state_.soft_max);
-  }
-
- private:
+ protected:
   friend class AttentionRows;
+
+  SoftMaxRows(const AttentionArgs& args, const AttentionArgs* next) : AttentionRows(args, next) {}
 
   void load_queries() {
     const int dim = args_.shape.head_dim;
@@ -427,25 +421,6 @@ class AttentionTask : private AttentionRows {
 
   float* scores(int r) {
     return reinterpret_cast<float*>(state_.weights) + static_cast<std::int64_t>(r) * kOperandStride;
-  }
-
-  void score(int begin, int most, int rows) {
-    const int groups = (most + 15) / 16;
-    for (int group = 0; group < groups;) {
-      const int width = registers_for<L>(rows, groups - group);
-      ScoreTile tile{.operands = state_.operands,
-                     .keys = {},
-                     .next_keys = {},
-                     .steps = args_.layout.key_steps,
-                     .scale = args_.shape.scale,
-                     .scores = scores(0) + group * 16};
-      for (int v = 0; v < width; ++v) {
-        tile.keys[v] = reader_.keys(begin + (group + v) * 16);
-        tile.next_keys[v] = next_chunk_.keys(begin + (group + v) * 16);
-      }
-      kAttentionTiles<F>.score[width][rows](tile);
-      group += width;
-    }
   }
 
   // Turns the scores of a chunk into operands: zeros where the row does not see the key.
@@ -484,7 +459,52 @@ class AttentionTask : private AttentionRows {
   }
 
   void end_soft_max(int rows) {
-    state_.soft_max.advance<L>(rows);
+    state_.soft_max.template advance<L>(rows);
+  }
+
+  AttentionState state_;
+};
+
+template <class F>
+class AttentionTask : private SoftMaxRows<F> {
+  using L = typename F::Lanes;
+
+ public:
+  AttentionTask(const AttentionArgs& args, const AttentionArgs* next)
+      : SoftMaxRows<F>(args, next) {}
+
+  void run() {
+    this->load_queries();
+    this->walk(*this);
+    this->template store_result<F>(state_.sums, state_.soft_max);
+  }
+
+ private:
+  friend class AttentionRows;
+  using AttentionRows::args_;
+  using AttentionRows::heads_;
+  using AttentionRows::next_chunk_;
+  using AttentionRows::reader_;
+  using AttentionRows::rows_;
+  using SoftMaxRows<F>::state_;
+
+  void score(int begin, int most, int rows) {
+    const int groups = (most + 15) / 16;
+    for (int group = 0; group < groups;) {
+      const int width = registers_for<L>(rows, groups - group);
+      ScoreTile tile{.operands = state_.operands,
+                     .keys = {},
+                     .next_keys = {},
+                     .steps = args_.layout.key_steps,
+                     .scale = args_.shape.scale,
+                     .scores = this->scores(0) + group * 16};
+      for (int v = 0; v < width; ++v) {
+        tile.keys[v] = reader_.keys(begin + (group + v) * 16);
+        tile.next_keys[v] = next_chunk_.keys(begin + (group + v) * 16);
+      }
+      kAttentionTiles<F>.score[width][rows](tile);
+      group += width;
+    }
   }
 
   void add_values(int begin, int fewest, int most, int rows) {
@@ -548,8 +568,6 @@ class AttentionTask : private AttentionRows {
     }
     return found;
   }
-
-  AttentionState state_;
 };
 
 template <class F>

@@ -339,8 +339,9 @@ constexpr Int8Kernels make_int8_kernels() {
                             .dwords_per_step = Q4::kDwordsPerStep,
                             .pack = pack_int8<F, Q8, Quantization::kInt4>,
                             .gemm = int4_gemm<Q4>},
-          .rope_and_store = rope_and_store<F, Int8KvStore<typename F::Lanes>>,
-          .attention = int8_attention<F, Q8>};
+          .attention = {.tile_rows = Q8::Lanes::kTileRows,
+                        .rope_and_store = rope_and_store<F, Int8KvStore<typename F::Lanes>>,
+                        .attend = int8_attention<F, Q8>}};
 }
 
 }  // namespace

@@ -130,5 +130,15 @@ struct SplitBf16Format {
   }
 };
 
+// bfloat16 whose operands stay dwords of two.
+template <class L>
+struct PairedBf16Format : SplitBf16Format<L> {
+  static constexpr int kDwordsPerStep = 1;
+
+  static void store_operands(std::uint32_t* row, int index, typename L::V v) {
+    L::store_high_halves(reinterpret_cast<std::uint16_t*>(row) + index, v, 16);
+  }
+};
+
 }  // namespace
 }  // namespace headrace

@@ -15,7 +15,6 @@ template <class F>
 constexpr KernelTable make_kernel_table(std::string_view isa) {
   return {
       .isa = isa,
-      .tile_rows = F::Lanes::kTileRows,
       .products = {.tile_rows = F::Lanes::kTileRows,
                    .dwords_per_step = F::kDwordsPerStep,
                    .pack = pack<F>,
@@ -29,8 +28,9 @@ constexpr KernelTable make_kernel_table(std::string_view isa) {
       .add_scaled = add_scaled<F>,
       .soft_cap = soft_cap<F>,
       .add_partials = add_partials<F>,
-      .rope_and_store = rope_and_store<F, ComputeKvStore<F>>,
-      .attention = attention<F>,
+      .attention = {.tile_rows = F::Lanes::kTileRows,
+                    .rope_and_store = rope_and_store<F, ComputeKvStore<F>>,
+                    .attend = attention<F>},
       .row_statistics = row_statistics<F>,
       .take_in_logits = take_in_logits<F>,
   };

@@ -101,8 +101,8 @@ namespace {
 // What a row does with the keys and values of a chunk. A row of keys or values is `stride` long.
 class ChunkProducts {
  public:
-  ChunkProducts(const AttentionShape& shape, const float* query, DType dtype)
-      : shape_(shape), dtype_(dtype), query_(query, query + shape.head_dim) {
+  ChunkProducts(const AttentionShape& shape, const float* query, ChainType type)
+      : shape_(shape), type_(type), query_(query, query + shape.head_dim) {
     if (!int8()) return;
     const IntegerScale scale = int8_scale(largest_of(query_), all_finite(query_));
     for (float& x : query_) x = integer_of(x, scale);
@@ -110,7 +110,7 @@ class ChunkProducts {
   }
 
   float score(const float* key) const {
-    if (!int8()) return chain(0.0F, query_.data(), key, shape_.head_dim, dtype_) * shape_.scale;
+    if (!int8()) return chain(0.0F, query_.data(), key, shape_.head_dim, type_) * shape_.scale;
     std::int32_t sum = 0;
     for (int d = 0; d < shape_.head_dim; ++d) sum += product(query_[index(d)], key[d]);
     return static_cast<float>(sum) * factor_ * key[shape_.head_dim];
@@ -119,7 +119,7 @@ class ChunkProducts {
   float probability(float exponent) const {
     const float p = exp_f32(exponent);
     // The normaliser adds what the values are multiplied by, so rounding cancels in the mean.
-    return dtype_ == DType::kBFloat16 && !int8() ? round_to_bf16(p) : p;
+    return type_.dtype == DType::kBFloat16 && !int8() ? round_to_bf16(p) : p;
   }
 
   // weighted = weighted * rescale + weights times values; weights below `behind` are zeros.
@@ -128,9 +128,13 @@ class ChunkProducts {
     const auto count = std::ssize(weights);
     const int stride = shape_.head_dim + (int8() ? 1 : 0);
     if (!int8()) {
+      const auto chain_from = [&](float sum, int d) {
+        return chain(sum, weights.data(), values.data() + d, count, type_, stride);
+      };
+      const bool tiles = type_.dtype == DType::kBFloat16 && type_.order == SumOrder::kTiles;
       for (int d = 0; d < shape_.head_dim; ++d) {
-        weighted[index(d)] = chain(weighted[index(d)] * rescale, weights.data(), values.data() + d,
-                                   count, dtype_, stride);
+        float& sum = weighted[index(d)];
+        sum = tiles ? std::fma(sum, rescale, chain_from(0.0F, d)) : chain_from(sum * rescale, d);
       }
       return;
     }
@@ -157,7 +161,7 @@ class ChunkProducts {
   }
 
   const AttentionShape& shape_;
-  DType dtype_;
+  ChainType type_;
   std::vector<float> query_;
   float factor_ = 0.0F;
 };
@@ -166,11 +170,11 @@ class ChunkProducts {
 
 void reference_attention(float* out, const float* query, const ReferenceCache& cache,
                          const AttentionShape& shape, const SequenceRows& sequence, int head,
-                         int position, DType dtype) {
+                         int position, ChainType type) {
   const int dim = shape.head_dim;
   const int kv_head = head / (shape.num_heads / shape.num_kv_heads);
   const int seen_from = shape.window > 0 ? std::max(0, position + 1 - shape.window) : 0;
-  const ChunkProducts products(shape, query, dtype);
+  const ChunkProducts products(shape, query, type);
   float max = -std::numeric_limits<float>::infinity();
   float sum = 0.0F;
   std::vector<float> weighted(static_cast<std::size_t>(dim), 0.0F);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/ops.h"
+#include "kernels/reference/reference_math.h"
 
 namespace headrace {
 
@@ -45,6 +46,6 @@ class ReferenceCache {
 /// Query head `head` of one row at `position`; query and out are float32 [head_dim].
 void reference_attention(float* out, const float* query, const ReferenceCache& cache,
                          const AttentionShape& shape, const SequenceRows& sequence, int head,
-                         int position, DType dtype);
+                         int position, ChainType type);
 
 }  // namespace headrace

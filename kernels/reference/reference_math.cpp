@@ -16,11 +16,11 @@ void push_and_merge(std::vector<float>& stack, float value, std::int32_t merges)
 }
 
 std::vector<float> inner_product(const float* a, const float* b, const ReductionTree& tree,
-                                 DType dtype) {
+                                 ChainType type) {
   std::vector<float> stack;
   for (std::size_t s = 0; s < tree.merges.size(); ++s) {
     const std::int32_t begin = tree.bounds[s];
-    push_and_merge(stack, chain(0.0F, a + begin, b + begin, tree.bounds[s + 1] - begin, dtype),
+    push_and_merge(stack, chain(0.0F, a + begin, b + begin, tree.bounds[s + 1] - begin, type),
                    tree.merges[s]);
   }
   return stack;
@@ -100,7 +100,7 @@ std::vector<float> weight_only_inner_product(const float* inputs, const Quantize
   std::vector<float> stack;
   const float* scale = weights.scales;
   const auto chain_over = [&](std::int32_t begin, std::int32_t end) {
-    return chain(0.0F, inputs + begin, weights.values + begin, end - begin, types.dtype);
+    return chain(0.0F, inputs + begin, weights.values + begin, end - begin, types.inputs);
   };
   for (std::size_t s = 0; s < tree.merges.size(); ++s) {
     const IntegerUnit slice{tree.bounds[s], tree.bounds[s + 1]};

@@ -1,6 +1,7 @@
 // The orders in which the reference backend sums, as small loops.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -37,12 +38,30 @@ class InterleavedSum {
   std::array<float, 16> chains_{};
 };
 
+/// What elements are, and in which order their products are added.
+struct ChainType {
+  DType dtype = DType::kFloat32;
+  SumOrder order = SumOrder::kChain;
+};
+
 /// sum + a[0] * b[0] + ... + a[count - 1] * b[count - 1 steps]: for float32 one ascending chain of
 /// fused multiply-adds. For bfloat16 the elements go in pairs, within a pair the odd one first; an
-/// odd count is filled up with a zero. `stride` is the distance between elements of b.
-inline float chain(float sum, const float* a, const float* b, std::int64_t count, DType dtype,
+/// odd count is filled up with a zero. Or, as tiles add, of every 32 elements the even and the odd
+/// ones are chains from zero, whose sum is added. `stride` is the distance between elements of b.
+inline float chain(float sum, const float* a, const float* b, std::int64_t count, ChainType type,
                    std::int64_t stride = 1) {
-  if (dtype == DType::kFloat32) {
+  if (type.dtype == DType::kBFloat16 && type.order == SumOrder::kTiles) {
+    constexpr std::int64_t kTile = 32;
+    for (std::int64_t begin = 0; begin < count; begin += kTile) {
+      float sums[2] = {};
+      for (std::int64_t i = begin; i < std::min(count, begin + kTile); ++i) {
+        sums[i % 2] = std::fma(a[i], b[i * stride], sums[i % 2]);
+      }
+      sum += sums[0] + sums[1];
+    }
+    return sum;
+  }
+  if (type.dtype == DType::kFloat32) {
     for (std::int64_t i = 0; i < count; ++i) sum = std::fma(a[i], b[i * stride], sum);
     return sum;
   }
@@ -57,7 +76,7 @@ inline float chain(float sum, const float* a, const float* b, std::int64_t count
 /// The inner product of two rows of tree.k() elements: slices are chains from zero, added as the
 /// tree says. One value for a whole tree; the values that are left for a part of one.
 std::vector<float> inner_product(const float* a, const float* b, const ReductionTree& tree,
-                                 DType dtype);
+                                 ChainType type);
 
 /// Quantising, value by value; an integer has no negative zero, and is 0 where the scale is none.
 float largest_of(std::span<const float> values);  // magnitude; 0 for none
@@ -81,7 +100,7 @@ std::vector<float> quantized_inner_product(const QuantizedRow& inputs, const Qua
 /// inner_product() of inputs that stay as they are and a quantised row.
 struct WeightOnly {
   Quantization quantization = Quantization::kInt8;  // of the weights
-  DType dtype = DType::kFloat32;                    // of the inputs
+  ChainType inputs;
 };
 std::vector<float> weight_only_inner_product(const float* inputs, const QuantizedRow& weights,
                                              const ReductionTree& tree, const WeightOnly& types);

@@ -90,7 +90,7 @@ void rotate(float* head, const float* cos_sin, int rotary_dim) {
 
 class ReferenceOps final : public Ops {
  public:
-  explicit ReferenceOps(DType compute_dtype) : dtype_(compute_dtype) {}
+  ReferenceOps(DType compute_dtype, SumOrder order) : dtype_(compute_dtype), order_(order) {}
 
   DType compute_dtype() const override { return dtype_; }
   DeviceArena& arena() override { return *arena_; }
@@ -243,7 +243,7 @@ class ReferenceOps final : public Ops {
         for (int head = 0; head < shape.num_heads; ++head) {
           const std::int64_t column = std::int64_t{head} * shape.head_dim;
           reference_attention(result.data(), queries.data() + column, cache, shape, sequence, head,
-                              sequence.first_position + i, dtype_);
+                              sequence.first_position + i, {dtype_, order_});
           for (int d = 0; d < shape.head_dim; ++d) {
             write_element(out, r * cols + column + d, result[static_cast<std::size_t>(d)]);
           }
@@ -360,28 +360,29 @@ class ReferenceOps final : public Ops {
   std::vector<float> product_of(const QuantizedRow& inputs, const ReferenceMatrix& weights,
                                 std::int64_t c) const {
     if (!weights.quantized()) {
-      return inner_product(inputs.values, weights.row(c), weights.tree(), dtype_);
+      return inner_product(inputs.values, weights.row(c), weights.tree(), {dtype_, order_});
     }
     const QuantizedRow row{weights.row(c), weights.scales(c)};
     if (weights.quantizes_inputs()) {
       return quantized_inner_product(inputs, row, weights.tree(), weights.quantization());
     }
     return weight_only_inner_product(inputs.values, row, weights.tree(),
-                                     {weights.quantization(), dtype_});
+                                     {weights.quantization(), {dtype_, SumOrder::kChain}});
   }
 
   DType dtype_;
+  SumOrder order_;
   std::unique_ptr<DeviceArena> arena_ = make_host_arena();
 };
 
 }  // namespace
 
-std::unique_ptr<Ops> make_reference_ops(DType compute_dtype) {
+std::unique_ptr<Ops> make_reference_ops(DType compute_dtype, SumOrder order) {
   if (compute_dtype == DType::kFloat16) {
     throw std::invalid_argument(
         "compute type float16 is not offered on the CPU: float32, bfloat16");
   }
-  return std::make_unique<ReferenceOps>(compute_dtype);
+  return std::make_unique<ReferenceOps>(compute_dtype, order);
 }
 
 }  // namespace headrace

@@ -90,10 +90,19 @@ inline ::testing::AssertionResult same_bits(const Tensor& actual, const Tensor& 
 inline std::vector<std::string> available_isas() {
   std::vector<std::string> isas = {"portable"};
   const std::string features = " " + std::string(cpu_features()) + " ";
-  for (const std::string isa : {"avx2", "avx512", "avx512_bf16", "neon", "neon_dot"}) {
-    if (features.find(" " + isa + " ") != std::string::npos) isas.push_back(isa);
+  const auto offered = [&](const std::string& feature) {
+    return features.find(" " + feature + " ") != std::string::npos;
+  };
+  for (const std::string isa : {"avx2", "avx512", "avx512_bf16", "amx", "neon", "neon_dot"}) {
+    if (offered(isa)) isas.push_back(isa);
   }
+  if (offered("avx512_vnni")) isas.emplace_back("amx_emulated");
   return isas;
+}
+
+/// The reference that adds as the backend does.
+inline std::unique_ptr<Ops> reference_of(const std::string& isa, DType dtype) {
+  return make_reference_ops(dtype, isa.starts_with("amx") ? SumOrder::kTiles : SumOrder::kChain);
 }
 
 struct Backend {
@@ -173,7 +182,7 @@ class OpsTest : public ::testing::TestWithParam<Backend> {
 
   std::unique_ptr<ThreadPool> pool_ = make_thread_pool(GetParam().threads);
   std::unique_ptr<Ops> fast_ = make_cpu_ops(GetParam().dtype, *pool_, GetParam().isa);
-  std::unique_ptr<Ops> reference_ = make_reference_ops(GetParam().dtype);
+  std::unique_ptr<Ops> reference_ = reference_of(GetParam().isa, GetParam().dtype);
 };
 
 }  // namespace headrace::testing_ops
