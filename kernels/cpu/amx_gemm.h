@@ -48,8 +48,7 @@ struct alignas(64) RaggedStep {
 // panels.
 template <class Tiles, int RT, int NV>
 class AmxBlock {
-  static constexpr int kRows = RT * kAmxRows;
-  using Sums = AmxSums<kRows, NV>;
+  using Sums = AmxSums<kAmxRows, NV>;
 
  public:
   AmxBlock(Tiles& tiles, const AmxOutput& out) : tiles_(tiles), out_(out), g_(*out.gemm) {
@@ -61,13 +60,13 @@ class AmxBlock {
 
   static void configure(Tiles& tiles, int rows) {
     AmxShapes shapes;
-    const int first = rows < kAmxRows ? rows : kAmxRows;
-    for (int t = 0; t < RT; ++t) {
-      const int own = t == 0 ? first : rows - first;
-      shapes.set(4 + t, own);
-      for (int v = 0; v < NV; ++v) shapes.set(2 * t + v, own);
+    for (int set = 0; set < 2; ++set) {
+      const int own = RT == 1 ? rows : rows_of(rows, set);
+      shapes.set(2 * set, own);
+      shapes.set(2 * set + 1, own);
+      shapes.set(4 + set, own);
+      shapes.set(6 + set, kAmxDwords);
     }
-    for (int v = 0; v < NV; ++v) shapes.set(6 + v, kAmxDwords);
     tiles.configure(shapes);
   }
 
@@ -75,73 +74,133 @@ class AmxBlock {
   void run(const std::uint32_t* next_lines, int lines_each) {
     next_lines_ = next_lines;
     lines_each_ = lines_each;
-    Sums sums;
-    for (int s = 0; s < g_.num_segments; ++s) {
-      const Segment& segment = g_.segments[s];
-      zero();
-      for (std::int64_t step = segment.begin; step < segment.end; step += kAmxDwords) {
-        add_step(step, segment.end);
-      }
-      const bool last = s + 1 == g_.num_segments;
-      if (s == 0 && last && out_.plain(NV)) {
-        store(out_.at(0, 0), g_.out_stride);
-        return;
-      }
-      store(sums.slice(), Sums::kStride);
-      sums.end_slice(out_, segment.merges, last);
+    if (g_.num_segments == 1 && out_.plain(NV)) {
+      multiply_whole();
+    } else {
+      multiply_slices();
     }
   }
 
  private:
-  void zero() {
-    tiles_.template zero<0>();
-    if constexpr (NV > 1) tiles_.template zero<1>();
-    if constexpr (RT > 1) tiles_.template zero<2>();
-    if constexpr (RT > 1 && NV > 1) tiles_.template zero<3>();
+  // Of the two tiles of rows.
+  static int rows_of(int rows, int tile) {
+    const int first = rows < kAmxRows ? rows : kAmxRows;
+    return tile == 0 ? first : rows - first;
   }
 
-  void store(float* to, std::int64_t stride) {
-    tiles_.template store<0>(to, stride);
-    if constexpr (NV > 1) tiles_.template store<1>(to + kPanelColumns, stride);
-    to += kAmxRows * stride;
-    if constexpr (RT > 1) tiles_.template store<2>(to, stride);
-    if constexpr (RT > 1 && NV > 1) tiles_.template store<3>(to + kPanelColumns, stride);
+  // The only slice: all tiles of sums at once, and from there to where they belong.
+  void multiply_whole() {
+    out_.fetch(NV);
+    zero<0>();
+    if constexpr (RT > 1) zero<1>();
+    const Segment& slice = g_.segments[0];
+    for (std::int64_t step = slice.begin; step < slice.end; step += kAmxDwords) {
+      fetch();
+      const Operands at = find(step, slice.end, 0);
+      load_panels(at);
+      multiply<0>(at.rows);
+      if constexpr (RT > 1) multiply<1>(at.rows + kAmxRows * kAmxDwords);
+    }
+    store<0>(out_.at(0, 0), g_.out_stride);
+    if constexpr (RT > 1) store<1>(out_.at(kAmxRows, 0), g_.out_stride);
   }
 
-  void add_step(std::int64_t step, std::int64_t end) {
+  // Slice by slice, of each one tile of rows after the other, with two sets of sums in turns: what a
+  // set holds is stored when the next one has its products under way, and taken from memory once
+  // more later, so that nothing waits for a store.
+  void multiply_slices() {
+    Sums sums[RT];
+    alignas(64) float stored[2][kAmxRows * Sums::kStride];
+    const int units = g_.num_segments * RT;
+    const auto end_unit = [&](int unit) {
+      const int tile = RT == 1 ? 0 : unit % 2;
+      const int s = unit / RT;
+      sums[tile].end_slice(out_.part(tile * kAmxRows, rows_of(out_.rows, tile)), stored[unit % 2],
+                           g_.segments[s].merges, s + 1 == g_.num_segments);
+    };
+    for (int unit = 0; unit < units; unit += 2) {
+      add_unit<0>(unit);
+      if (unit > 0) {
+        store<1>(stored[1], Sums::kStride);
+        end_unit(unit - 2);
+      }
+      if (unit + 1 == units) {
+        if (unit > 0) end_unit(unit - 1);
+        store<0>(stored[0], Sums::kStride);
+        end_unit(unit);
+        return;
+      }
+      add_unit<1>(unit + 1);
+      store<0>(stored[0], Sums::kStride);
+      if (unit > 0) end_unit(unit - 1);
+    }
+    store<1>(stored[1], Sums::kStride);
+    end_unit(units - 2);
+    end_unit(units - 1);
+  }
+
+  template <int Set>
+  void add_unit(int unit) {
+    const Segment& slice = g_.segments[unit / RT];
+    const int tile = RT == 1 ? 0 : Set;
+    zero<Set>();
+    for (std::int64_t step = slice.begin; step < slice.end; step += kAmxDwords) {
+      if (tile == 0) fetch();
+      const Operands at = find(step, slice.end, tile * kAmxRows);
+      load_panels(at);
+      multiply<Set>(at.rows);
+    }
+  }
+
+  void fetch() {
     for (int i = 0; i < lines_each_; ++i) {
       __builtin_prefetch(next_lines_, 0, 2);
       next_lines_ += kPanelColumns;
     }
-    if (step % kPackedRunDwords == 0 && step + kAmxDwords <= end) {
-      const std::uint32_t* const run = rows_ + step * out_.rows;
-      const std::int64_t at = step * kPanelColumns;
-      multiply(run, panels_[0] + at, panels_[NV - 1] + at);
-      return;
-    }
-    RaggedStep ragged;
-    const std::int64_t steps = end - step < kAmxDwords ? end - step : kAmxDwords;
-    ragged.copy_rows(rows_, out_.rows, step, step + steps);
-    for (int v = 0; v < NV; ++v) {
-      ragged.copy_panel(v, panels_[v] + step * kPanelColumns, steps);
-    }
-    multiply(ragged.rows[0], ragged.panels[0], ragged.panels[NV - 1]);
   }
 
-  void multiply(const std::uint32_t* rows, const std::uint32_t* panel0,
-                const std::uint32_t* panel1) {
-    tiles_.template load<6>(panel0);
-    tiles_.template load<4>(rows);
-    tiles_.template add_bf16<0, 4, 6>();
-    if constexpr (NV > 1) {
-      tiles_.template load<7>(panel1);
-      tiles_.template add_bf16<1, 4, 7>();
+  struct Operands {
+    const std::uint32_t* rows;
+    const std::uint32_t* panels[NV];
+  };
+
+  // Sixteen steps from `step` on, or to the end of the slice, from row first_row of the block on.
+  Operands find(std::int64_t step, std::int64_t end, int first_row) {
+    Operands found;
+    if (step % kPackedRunDwords == 0 && step + kAmxDwords <= end) {
+      found.rows = rows_ + step * out_.rows + first_row * kAmxDwords;
+      for (int v = 0; v < NV; ++v) found.panels[v] = panels_[v] + step * kPanelColumns;
+      return found;
     }
-    if constexpr (RT > 1) {
-      tiles_.template load<5>(rows + kAmxRows * kAmxDwords);
-      tiles_.template add_bf16<2, 5, 6>();
-      if constexpr (NV > 1) tiles_.template add_bf16<3, 5, 7>();
+    const std::int64_t steps = end - step < kAmxDwords ? end - step : kAmxDwords;
+    ragged_.copy_rows(rows_, out_.rows, step, step + steps);
+    found.rows = ragged_.rows[first_row];
+    for (int v = 0; v < NV; ++v) {
+      ragged_.copy_panel(v, panels_[v] + step * kPanelColumns, steps);
+      found.panels[v] = ragged_.panels[v];
     }
+    return found;
+  }
+
+  template <int Set>
+  void zero() {
+    tiles_.template zero<2 * Set>();
+    if constexpr (NV > 1) tiles_.template zero<2 * Set + 1>();
+  }
+  template <int Set>
+  void store(float* to, std::int64_t stride) {
+    tiles_.template store<2 * Set>(to, stride);
+    if constexpr (NV > 1) tiles_.template store<2 * Set + 1>(to + kPanelColumns, stride);
+  }
+  void load_panels(const Operands& at) {
+    tiles_.template load<6>(at.panels[0]);
+    if constexpr (NV > 1) tiles_.template load<7>(at.panels[1]);
+  }
+  template <int Set>
+  void multiply(const std::uint32_t* rows) {
+    tiles_.template load_passing<4 + Set>(rows);
+    tiles_.template add_bf16<2 * Set, 4 + Set, 6>();
+    if constexpr (NV > 1) tiles_.template add_bf16<2 * Set + 1, 4 + Set, 7>();
   }
 
   Tiles& tiles_;
@@ -151,6 +210,7 @@ class AmxBlock {
   const std::uint32_t* panels_[NV];
   const std::uint32_t* next_lines_ = nullptr;
   int lines_each_ = 0;
+  RaggedStep ragged_;
 };
 
 // Blocks differ by at most one row. Those of one size come one after the other, in turns the small

@@ -54,6 +54,12 @@ class AmxTiles {
   void load(const void* from, std::int64_t stride = kAmxDwords) {
     asm volatile("tileloadd (%0,%1,4), %%tmm%c2" : : "r"(from), "r"(stride), "i"(T) : "memory");
   }
+  /// The same of what is read once in a while: it does not stay in the L1 cache at the cost of what
+  /// is read again soon. 208 rows x 576 x 960 take 0.86 of the time, x 3072 0.87.
+  template <int T>
+  void load_passing(const void* from, std::int64_t stride = kAmxDwords) {
+    asm volatile("tileloaddt1 (%0,%1,4), %%tmm%c2" : : "r"(from), "r"(stride), "i"(T) : "memory");
+  }
   template <int T>
   void store(void* to, std::int64_t stride = kAmxDwords) {
     asm volatile("tilestored %%tmm%c2, (%0,%1,4)" : : "r"(to), "r"(stride), "i"(T) : "memory");

@@ -29,6 +29,10 @@ class EmulatedAmxTiles {
     }
   }
   template <int T>
+  void load_passing(const void* from, std::int64_t stride = kAmxDwords) {
+    load<T>(from, stride);
+  }
+  template <int T>
   void store(void* to, std::int64_t stride = kAmxDwords) {
     auto* row = static_cast<std::uint32_t*>(to);
     for (int m = 0; m < shapes_.rows[T]; ++m, row += stride) {
