@@ -96,10 +96,9 @@ class AmxAttentionTask : private SoftMaxRows<F> {
 
   void add_values(int begin, int fewest, int most, int rows) {
     const int whole = fewest / kAmxTokens * kAmxTokens;
+    for (int t = 0; t < whole; t += kAmxTokens) find_whole_values(begin, t);
     bool finite = true;
-    for (int t = 0; t < most; t += kAmxTokens) {
-      finite &= find_values(begin, t, most, t >= whole);
-    }
+    for (int t = whole; t < most; t += kAmxTokens) finite &= copy_seen_values(begin, t, most);
     if (finite || fewest == most) {
       multiply(most);
       add_products(0, rows);
@@ -108,23 +107,39 @@ class AmxAttentionTask : private SoftMaxRows<F> {
     // A row must not see what comes after it, not even times zero.
     for (int r = 0; r < rows; r += heads_) {
       const int visible = fewest + r / heads_;
-      for (int t = whole; t < most; t += kAmxTokens) find_values(begin, t, visible, true);
+      for (int t = whole; t < most; t += kAmxTokens) copy_seen_values(begin, t, visible);
       multiply(visible);
       add_products(r, heads_);
     }
   }
 
-  // The values of 32 tokens of the chunk from t on, zeros from `end` on; where they do not lie in
-  // one block, or `copy` says so, they are copied. Gives whether those copied are finite.
-  bool find_values(int begin, int t, int end, bool copy) {
+  // The values of 32 tokens of the chunk from t on, all of which all rows see: where they lie, or
+  // brought together from several blocks.
+  void find_whole_values(int begin, int t) {
     ValueRows& found = values_[t / kAmxTokens];
     const std::int64_t stride = args_.layout.value_stride;
     found.next = next_chunk_.values(begin + t, 2);
     const int slot = (begin + t) % args_.kv.block_tokens;
-    if (!copy && slot + kAmxTokens <= args_.kv.block_tokens) {
+    if (slot + kAmxTokens <= args_.kv.block_tokens) {
       found.rows = reader_.values(begin + t, 2);
-      return true;
+      return;
     }
+    found.rows = found.copied;
+    const int tokens = args_.kv.block_tokens;  // a tile begins where a block does
+    for (int i = 0; i < kAmxTokens; i += tokens) {
+      const std::uint32_t* const from = reader_.values(begin + t + i, 2);
+      std::uint32_t* const to = found.copied + i / 2 * stride;
+      for (std::int64_t d = 0; d < tokens / 2 * stride; d += 16) {
+        L::store(reinterpret_cast<float*>(to + d), L::load(reinterpret_cast<const float*>(from + d)));
+      }
+    }
+  }
+
+  // The same of tokens that not all rows see: zeros from `end` on. Gives whether they are finite.
+  bool copy_seen_values(int begin, int t, int end) {
+    ValueRows& found = values_[t / kAmxTokens];
+    const std::int64_t stride = args_.layout.value_stride;
+    found.next = next_chunk_.values(begin + t, 2);
     found.rows = found.copied;
     auto exponents = L::zero();
     for (int pair = 0; pair < kAmxDwords; ++pair) {
