@@ -196,8 +196,9 @@ JobKeyPart numeric_class_part(const RankSetup& setup, const GenerateOptions& opt
                                classes[0].ends_with(":nccl") ? " --transport nccl" : "");
   } else {
     const bool amx = classes[0].ends_with(":amx");
-    const std::string_view isa =
-        amx ? "amx (amx_emulated on CPUs without)" : classes[0] == "portable" ? "portable" : "no_amx";
+    const std::string_view isa = amx                        ? "amx (amx_emulated on CPUs without)"
+                                 : classes[0] == "portable" ? "portable"
+                                                            : "no_amx";
     option = fmt::format("--device cpu --isa {}", isa);
   }
   return {"numeric class", classes[0], option};

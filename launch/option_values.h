@@ -42,8 +42,7 @@ std::string byte_size_text(ByteSize size);
 
 /// What --isa takes, and how help says it.
 std::vector<std::string> isa_choices();
-inline constexpr const char* kIsaHelp =
-    "auto, portable; x86: amx, avx512, avx2, no_amx (the best of the others), amx_emulated; ARM: neon";
+inline constexpr const char* kIsaHelp = "auto, no_amx, portable; x86: amx, avx512, avx2; ARM: neon";
 
 /// The candidate that a person who typed `word` most likely meant, or nothing: it begins with the
 /// word, or differs from it in few letters.

@@ -16,8 +16,8 @@ struct RankSetup;
 struct RankDevice {
   bool is_gpu = false;
   std::string isa = "auto";  // of CPUs: --isa, as the ranks settle it
-  int index = 0;      // among the GPUs that this rank sees
-  int num_ranks = 1;  // of the node that compute on it
+  int index = 0;             // among the GPUs that this rank sees
+  int num_ranks = 1;         // of the node that compute on it
   CudaDevice gpu;
   std::shared_ptr<GemmProfile> profile = {};  // with --device-profile, on a GPU
 

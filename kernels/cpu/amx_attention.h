@@ -130,7 +130,8 @@ class AmxAttentionTask : private SoftMaxRows<F> {
       const std::uint32_t* const from = reader_.values(begin + t + i, 2);
       std::uint32_t* const to = found.copied + i / 2 * stride;
       for (std::int64_t d = 0; d < tokens / 2 * stride; d += 16) {
-        L::store(reinterpret_cast<float*>(to + d), L::load(reinterpret_cast<const float*>(from + d)));
+        L::store(reinterpret_cast<float*>(to + d),
+                 L::load(reinterpret_cast<const float*>(from + d)));
       }
     }
   }

@@ -32,8 +32,7 @@ struct alignas(64) RaggedStep {
       for (std::int64_t i = 0; i < kAmxDwords; ++i) {
         const std::int64_t step = begin + i;
         const std::int64_t run = step / kPackedRunDwords * num_rows + r;
-        rows[r][i] =
-            step < end ? packed[run * kPackedRunDwords + step % kPackedRunDwords] : 0;
+        rows[r][i] = step < end ? packed[run * kPackedRunDwords + step % kPackedRunDwords] : 0;
       }
     }
   }
@@ -105,8 +104,8 @@ class AmxBlock {
     if constexpr (RT > 1) store<1>(out_.at(kAmxRows, 0), g_.out_stride);
   }
 
-  // Slice by slice, of each one tile of rows after the other, with two sets of sums in turns: what a
-  // set holds is stored when the next one has its products under way, and taken from memory once
+  // Slice by slice, of each one tile of rows after the other, with two sets of sums in turns: what
+  // a set holds is stored when the next one has its products under way, and taken from memory once
   // more later, so that nothing waits for a store.
   void multiply_slices() {
     Sums sums[RT];
@@ -258,14 +257,11 @@ class AmxGemm {
     const std::int64_t num_blocks = num_row_blocks(g_.rows, kAmxBlockRows);
     const std::int64_t panel_lines = NV * g_.steps;
     // Each block fetches its part of the next panels; a single one fetches its own, ahead.
-    const int lines_each =
-        static_cast<int>((NV * kAmxDwords + num_blocks - 1) / num_blocks);
+    const int lines_each = static_cast<int>((NV * kAmxDwords + num_blocks - 1) / num_blocks);
     const std::uint32_t* const own = g_.weights + panel * g_.steps * kPanelColumns;
     order_.each(panel / 2 % 2 == 0, [&](std::int64_t b) {
-      const AmxOutput out{.gemm = &g_,
-                          .first_row = order_.begin(b),
-                          .rows = order_.size(b),
-                          .first_panel = panel};
+      const AmxOutput out{
+          .gemm = &g_, .first_row = order_.begin(b), .rows = order_.size(b), .first_panel = panel};
       const std::int64_t ahead =
           num_blocks == 1 ? kAmxFetchLines : panel_lines + b * panel_lines / num_blocks;
       const std::uint32_t* const next = own + ahead * kPanelColumns;

@@ -104,11 +104,11 @@ class AmxInt8Cursor {
   const std::uint32_t* weights_ = nullptr;
 };
 
-// Blocks of MR rows times panels, as one stream of groups. A group's tile is multiplied; stored when
-// the products of two more are under way; and read from memory another one later: loads that find a
-// store before them unfinished wait for it, even of other places with the same low bits of the
-// address (36 ns a group instead of 9 without the sums, 17 with them). Tiles: 0 to 3 sums, 4 and 5
-// rows, 6 and 7 panel.
+// Blocks of MR rows times panels, as one stream of groups. A group's tile is multiplied; stored
+// when the products of two more are under way; and read from memory another one later: loads that
+// find a store before them unfinished wait for it, even of other places with the same low bits of
+// the address (36 ns a group instead of 9 without the sums, 17 with them). Tiles: 0 to 3 sums, 4
+// and 5 rows, 6 and 7 panel.
 template <class Tiles, int MR>
 class AmxInt8Stream {
   using L = Avx512Lanes;

@@ -1,6 +1,7 @@
 // The tile registers of x86 (AMX): eight registers of 16 rows of 64 bytes, and instructions that
-// multiply two of them. Kernels are written over a class of tiles, of which there are two: AmxTiles,
-// and EmulatedAmxTiles, which does the same in AVX-512. See simd_math.h for the unnamed namespace.
+// multiply two of them. Kernels are written over a class of tiles, of which there are two:
+// AmxTiles, and EmulatedAmxTiles, which does the same in AVX-512. See simd_math.h for the unnamed
+// namespace.
 //
 // A tile of dwords C += A times B, A [rows, 16 dwords], B [16 dwords, 16 columns], C [rows, 16]:
 //   bfloat16  a dword is two elements of the sum. The even ones are a chain of fused multiply-adds

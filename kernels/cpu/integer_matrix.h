@@ -1,7 +1,7 @@
 // Int8 and int4 weights of the CPU backend: panels of dwords of four or eight unsigned integers, as
 // the dot product instruction wants that side (int8 with an offset of 128, unless kernels take it
-// as it is), and scales of the columns. A dword of int4 holds two dwords of int8 side by side: elements 0 to 3 in the low halves
-// of its bytes, 4 to 7 in the high ones.
+// as it is), and scales of the columns. A dword of int4 holds two dwords of int8 side by side:
+// elements 0 to 3 in the low halves of its bytes, 4 to 7 in the high ones.
 #pragma once
 
 #include <cstdint>

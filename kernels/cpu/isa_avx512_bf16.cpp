@@ -7,9 +7,9 @@ namespace {
 // bfloat16 by the dot product instruction: per lane, the odd products first, then the even ones,
 // two fused multiply-adds that round to nearest even and flush denormals.
 struct DotBf16Format : PairedBf16Format<Avx512Lanes> {
-
   template <class Rows, int MR, int NV>
-  [[gnu::always_inline]] static void step(Accumulators<Avx512Lanes, MR, NV>& acc, const std::uint32_t* a,
+  [[gnu::always_inline]] static void step(Accumulators<Avx512Lanes, MR, NV>& acc,
+                                          const std::uint32_t* a,
                                           const std::uint32_t* const (&w)[NV], std::int64_t at) {
     __m512bh columns[NV];
 #pragma GCC unroll 4

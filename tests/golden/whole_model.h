@@ -70,7 +70,8 @@ inline Shard load_shard(const std::filesystem::path& path, const Cut& cut, int r
   Shard shard;
   shard.checkpoint = Checkpoint::open(path);
   shard.pool = make_thread_pool(cut.threads);
-  shard.ops = cut.reference ? make_reference_ops(cut.dtype) : make_cpu_ops(cut.dtype, *shard.pool);
+  shard.ops = cut.reference ? make_reference_ops(cut.dtype, cpu_sum_order(cut.dtype, "auto"))
+                            : make_cpu_ops(cut.dtype, *shard.pool);
   shard.exchange = std::move(exchange);
   const ModelConfig& config = shard.checkpoint->config();
   std::vector<int> layers = cut.layers;

@@ -124,7 +124,8 @@ inline std::vector<Backend> all_backends() {
   for (const std::string& isa : available_isas()) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       backends.push_back({isa, dtype, 1});
-      if (isa != "amx_emulated") backends.push_back({isa, dtype, 3});  // it is slow, and "amx" has both
+      if (isa != "amx_emulated")
+        backends.push_back({isa, dtype, 3});  // it is slow, and "amx" has both
     }
   }
   return backends;

@@ -26,11 +26,27 @@ start() {
   numbers=("$@")
   check "$base" 1 "${numbers[@]}" --threads 1
 }
+# The same with an instruction set, which the variants choose for themselves.
+start_with() {
+  local isa=$1
+  base=$2
+  shift 2
+  numbers=("$@")
+  check "$base" 1 "${numbers[@]}" --isa "$isa" --threads 1
+}
 variant() {
   local name=$base-$1 ranks=$2
   shift 2
   check "$name" "$ranks" "${numbers[@]}" "$@"
   same "$work/$base.jsonl" "$work/$name.jsonl" "$name"
+}
+
+# The reference backend: equal but for the ids that name the numeric class.
+variant_of_reference() {
+  local name=$base-reference-$1
+  shift
+  check "$name" 1 "${numbers[@]}" --backend reference "$@"
+  "$headrace" compare "$work/$base.jsonl" "$work/$name.jsonl" || fail "$name: the reference backend differs"
 }
 
 for dtype in bfloat16 float32; do
@@ -71,12 +87,18 @@ start int4 --quantization int4
 variant stages-and-shards 4 --threads 1 -pp 2 -tp 2 --max-num-batched-tokens 9
 cmp -s "$work/int8-weights.jsonl" "$work/int4.jsonl" && fail "int4 is int8"
 
-for base in bfloat16 int8 int4; do
-  numbers=(--dtype bfloat16)
-  [ $base != int8 ] || numbers=(--quantization int8 --kv-cache-dtype int8)
-  [ $base != int4 ] || numbers=(--quantization int4)
+# Instruction sets share their bits, but for AMX and what emulates it; the reference backend adds as either does.
+for type in bfloat16 int8 int4; do
+  options=(--dtype bfloat16)
+  [ $type != int8 ] || options=(--quantization int8 --kv-cache-dtype int8)
+  [ $type != int4 ] || options=(--quantization int4)
+  start_with no_amx $type-no-amx "${options[@]}"
   variant avx2 1 --isa avx2 --threads 1
-  [ -z "${MODEL:-}" ] || continue
-  check $base-reference 1 "${numbers[@]}" --backend reference
-  "$headrace" compare "$work/$base.jsonl" "$work/$base-reference.jsonl" || fail "$base: the reference backend differs"
+  [ -n "${MODEL:-}" ] || variant_of_reference no-amx --isa no_amx
+  "$headrace" --version | grep -q avx512_vnni || continue
+  start_with amx_emulated $type-tiles "${options[@]}"
+  variant stages-and-shards 4 --threads 1 -pp 2 -tp 2 --max-num-batched-tokens 9 --isa amx_emulated
+  variant one-at-a-time 1 --threads 2 --max-num-seqs 1 --max-num-batched-tokens 256 --block-size 32 --isa amx_emulated
+  [ -n "${MODEL:-}" ] || variant_of_reference tiles --isa amx_emulated
+  if "$headrace" --version | grep -qw amx; then variant amx 1 --isa amx --threads 2; fi
 done
