@@ -272,9 +272,9 @@ class AmxInt8Gemm {
   };
   static constexpr Streams kStreams{};
 
+  Tiles tiles_;
   const GemmArgs& g_;
   AmxBlockOrder order_;
-  Tiles tiles_;
   int shape_ = 0;
 };
 
