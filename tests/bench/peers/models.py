@@ -23,6 +23,7 @@ def make(home, source, kind, target):
     environment, script = ("llama", "quantize_llama.py") if kind in LLAMA_KINDS else ("export", "export_model.py")
     python = python_of(home, environment)
     print(f"making model {kind}", flush=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
     unfinished = target.with_name(target.name + ".unfinished")
     remove(unfinished)
     log = home / f"{kind}.model.log"
