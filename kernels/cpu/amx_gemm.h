@@ -218,8 +218,19 @@ class AmxBlockOrder {
  public:
   AmxBlockOrder(std::int64_t rows, std::int64_t blocks) : rows_(rows), blocks_(blocks) {}
 
+  std::int64_t count() const { return blocks_; }
   std::int64_t begin(std::int64_t block) const { return block * rows_ / blocks_; }
   int size(std::int64_t block) const { return static_cast<int>(begin(block + 1) - begin(block)); }
+
+  /// The first of the lines that a block fetches, from the first of the panels at hand, which have
+  /// so many: each block its part of the next panels, a single one its own ahead.
+  std::int64_t fetched_from(std::int64_t block, std::int64_t panel_lines) const {
+    return blocks_ == 1 ? kAmxFetchLines : panel_lines + block * panel_lines / blocks_;
+  }
+  /// How many of them with every sixteen steps of so many panels.
+  std::int64_t fetched_each(std::int64_t panels) const {
+    return (panels * kAmxDwords + blocks_ - 1) / blocks_;
+  }
 
   /// visit(block) for all.
   template <class Visit>
@@ -254,17 +265,12 @@ class AmxGemm {
  private:
   template <int NV>
   void over_blocks(std::int64_t panel) {
-    const std::int64_t num_blocks = num_row_blocks(g_.rows, kAmxBlockRows);
-    const std::int64_t panel_lines = NV * g_.steps;
-    // Each block fetches its part of the next panels; a single one fetches its own, ahead.
-    const int lines_each = static_cast<int>((NV * kAmxDwords + num_blocks - 1) / num_blocks);
+    const auto lines_each = static_cast<int>(order_.fetched_each(NV));
     const std::uint32_t* const own = g_.weights + panel * g_.steps * kPanelColumns;
     order_.each(panel / 2 % 2 == 0, [&](std::int64_t b) {
       const AmxOutput out{
           .gemm = &g_, .first_row = order_.begin(b), .rows = order_.size(b), .first_panel = panel};
-      const std::int64_t ahead =
-          num_blocks == 1 ? kAmxFetchLines : panel_lines + b * panel_lines / num_blocks;
-      const std::uint32_t* const next = own + ahead * kPanelColumns;
+      const std::uint32_t* const next = own + order_.fetched_from(b, NV * g_.steps) * kPanelColumns;
       if (out.rows > kAmxRows) {
         run_block<2, NV>(out, next, lines_each);
       } else {

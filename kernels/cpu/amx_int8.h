@@ -19,7 +19,6 @@ static_assert(kQuantizationGroup == 4 * kAmxDwords);
 struct AmxInt8Blocks {
   const GemmArgs* gemm;
   const AmxBlockOrder* order;
-  std::int64_t num_blocks;
   std::int64_t panel_begin;
   std::int64_t panel_end;
 };
@@ -38,7 +37,6 @@ class AmxInt8Cursor {
   bool ends_slice() const { return step_ + kAmxDwords >= slice().end; }
   bool ends_block() const { return ends_slice() && segment_ + 1 == g_.num_segments; }
   const Segment& slice() const { return g_.segments[segment_]; }
-  int segment() const { return segment_; }
   AmxOutput output() const {
     return {.gemm = &g_, .first_row = first_row_, .rows = MR, .first_panel = panel_};
   }
@@ -50,8 +48,7 @@ class AmxInt8Cursor {
   const float* column_scales() const {
     return g_.column_scales + segment_ * g_.column_stride + panel_ * kPanelColumns;
   }
-  /// The lines of panels that are fetched meanwhile: each block its part of the next one; a single
-  /// block its own, ahead.
+  /// The lines of panels that are fetched meanwhile (AmxBlockOrder).
   void fetch(std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i, next_lines_ += kPanelColumns) {
       __builtin_prefetch(next_lines_, 0, 2);
@@ -75,18 +72,16 @@ class AmxInt8Cursor {
  private:
   void find_block() {
     for (; panel_ < blocks_.panel_end; ++panel_, block_ = 0) {
-      while (block_ < blocks_.num_blocks && blocks_.order->size(block_) != MR) ++block_;
-      if (block_ < blocks_.num_blocks) break;
+      const std::int64_t count = blocks_.order->count();
+      while (block_ < count && blocks_.order->size(block_) != MR) ++block_;
+      if (block_ < count) break;
     }
     if (ended()) return;
     first_row_ = blocks_.order->begin(block_);
     rows_ = g_.packed + first_row_ * g_.row_dwords;
     row_scales_ = g_.row_scales + first_row_;
     weights_ = g_.weights + panel_ * g_.steps * kPanelColumns;
-    const std::int64_t ahead = blocks_.num_blocks == 1
-                                   ? kAmxFetchLines
-                                   : g_.steps + block_ * g_.steps / blocks_.num_blocks;
-    next_lines_ = weights_ + ahead * kPanelColumns;
+    next_lines_ = weights_ + blocks_.order->fetched_from(block_, g_.steps) * kPanelColumns;
     segment_ = 0;
     step_ = slice().begin;
   }
@@ -228,13 +223,10 @@ class AmxInt8Gemm {
       : g_(g), order_(g.rows, num_row_blocks(g.rows, kAmxRows)) {}
 
   void run() {
-    const std::int64_t num_blocks = num_row_blocks(g_.rows, kAmxRows);
+    const std::int64_t num_blocks = order_.count();
     const int small = static_cast<int>(g_.rows / num_blocks);
-    AmxInt8Blocks blocks{.gemm = &g_,
-                         .order = &order_,
-                         .num_blocks = num_blocks,
-                         .panel_begin = g_.panel_begin,
-                         .panel_end = g_.panel_end};
+    AmxInt8Blocks blocks{
+        .gemm = &g_, .order = &order_, .panel_begin = g_.panel_begin, .panel_end = g_.panel_end};
     if (g_.rows % num_blocks == 0) {
       run_size(blocks, small);
       return;
@@ -252,7 +244,7 @@ class AmxInt8Gemm {
   void run_size(const AmxInt8Blocks& blocks, int rows) {
     if (rows != shape_) kStreams.configure[rows](tiles_);
     shape_ = rows;
-    kStreams.run[rows](tiles_, blocks, (kAmxDwords + blocks.num_blocks - 1) / blocks.num_blocks);
+    kStreams.run[rows](tiles_, blocks, order_.fetched_each(1));
   }
 
   // By rows, [1, kAmxRows].

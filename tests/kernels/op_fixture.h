@@ -89,14 +89,10 @@ inline ::testing::AssertionResult same_bits(const Tensor& actual, const Tensor& 
 /// Fast backends this CPU can run.
 inline std::vector<std::string> available_isas() {
   std::vector<std::string> isas = {"portable"};
-  const std::string features = " " + std::string(cpu_features()) + " ";
-  const auto offered = [&](const std::string& feature) {
-    return features.find(" " + feature + " ") != std::string::npos;
-  };
   for (const std::string isa : {"avx2", "avx512", "avx512_bf16", "amx", "neon", "neon_dot"}) {
-    if (offered(isa)) isas.push_back(isa);
+    if (cpu_has(isa)) isas.push_back(isa);
   }
-  if (offered("avx512_vnni")) isas.emplace_back("amx_emulated");
+  if (cpu_has("avx512_vnni")) isas.emplace_back("amx_emulated");
   return isas;
 }
 
