@@ -78,8 +78,9 @@ enum class QuantizedInputs : std::uint8_t { kInt8, kCompute };
 /// scale) and weight's scale, over the groups of weights. With inputs of the compute type a slice
 /// of int8 weights is one chain over the integers, multiplied by the weight's scale; of int4
 /// weights each group is a chain over the integers less their zero points, and a slice a chain of
-/// fused multiply-adds of these and their scales. From there on it goes through the tree like any
-/// other. Embedding gives an integer times its scale.
+/// fused multiply-adds of these and their scales (where tiles add, SumOrder, each int4 weight is
+/// rounded to bfloat16 instead, and its slices are those of bfloat16 weights). From there on it
+/// goes through the tree like any other. Embedding gives an integer times its scale.
 enum class Quantization : std::uint8_t { kNone, kInt8, kInt4 };
 
 struct MatrixSpec {

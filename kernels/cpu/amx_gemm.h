@@ -17,6 +17,9 @@ namespace {
 // Rows of a block: two tiles.
 inline constexpr int kAmxBlockRows = 2 * kAmxRows;
 
+// Panels that a block takes at a time.
+inline constexpr int kAmxPanels = 2;
+
 // Lines ahead of the panel at hand that a single block fetches.
 inline constexpr std::int64_t kAmxFetchLines = 64;
 
@@ -50,11 +53,11 @@ class AmxBlock {
   using Sums = AmxSums<kAmxRows, NV>;
 
  public:
-  AmxBlock(Tiles& tiles, const AmxOutput& out) : tiles_(tiles), out_(out), g_(*out.gemm) {
+  /// panels: NV of them, one after the other.
+  AmxBlock(Tiles& tiles, const AmxOutput& out, const std::uint32_t* panels)
+      : tiles_(tiles), out_(out), g_(*out.gemm) {
     rows_ = g_.packed + out.first_row * g_.row_dwords;
-    for (int v = 0; v < NV; ++v) {
-      panels_[v] = g_.weights + (out.first_panel + v) * g_.steps * kPanelColumns;
-    }
+    for (int v = 0; v < NV; ++v) panels_[v] = panels + v * g_.steps * kPanelColumns;
   }
 
   static void configure(Tiles& tiles, int rows) {
@@ -69,11 +72,11 @@ class AmxBlock {
     tiles.configure(shapes);
   }
 
-  /// next_lines: what to fetch meanwhile, so many lines a step.
+  /// next_lines: what to fetch meanwhile, so many lines with every sixteen steps.
   void run(const std::uint32_t* next_lines, int lines_each) {
     next_lines_ = next_lines;
     lines_each_ = lines_each;
-    if (g_.num_segments == 1 && out_.plain(NV)) {
+    if (g_.num_segments == 1 && g_.column_scales == nullptr && out_.plain(NV)) {
       multiply_whole();
     } else {
       multiply_slices();
@@ -114,8 +117,9 @@ class AmxBlock {
     const auto end_unit = [&](int unit) {
       const int tile = RT == 1 ? 0 : unit % 2;
       const int s = unit / RT;
-      sums[tile].end_slice(out_.part(tile * kAmxRows, rows_of(out_.rows, tile)), stored[unit % 2],
-                           g_.segments[s].merges, s + 1 == g_.num_segments);
+      const AmxOutput part = out_.part(tile * kAmxRows, rows_of(out_.rows, tile));
+      if (g_.column_scales != nullptr) scale(stored[unit % 2], part.rows, s);
+      sums[tile].end_slice(part, stored[unit % 2], g_.segments[s].merges, s + 1 == g_.num_segments);
     };
     for (int unit = 0; unit < units; unit += 2) {
       add_unit<0>(unit);
@@ -136,6 +140,20 @@ class AmxBlock {
     store<1>(stored[1], Sums::kStride);
     end_unit(units - 2);
     end_unit(units - 1);
+  }
+
+  // Finished sums by what the columns have for slice s.
+  void scale(float* sums, int rows, int s) const {
+    using L = Avx512Lanes;
+    const float* const scales =
+        g_.column_scales + s * g_.column_stride + out_.first_panel * kPanelColumns;
+    for (int v = 0; v < NV; ++v) {
+      const L::V columns = L::load(scales + v * kPanelColumns);
+      for (int m = 0; m < rows; ++m) {
+        float* const at = sums + m * Sums::kStride + v * kPanelColumns;
+        L::store(at, L::mul(L::load(at), columns));
+      }
+    }
   }
 
   template <int Set>
@@ -227,10 +245,8 @@ class AmxBlockOrder {
   std::int64_t fetched_from(std::int64_t block, std::int64_t panel_lines) const {
     return blocks_ == 1 ? kAmxFetchLines : panel_lines + block * panel_lines / blocks_;
   }
-  /// How many of them with every sixteen steps of so many panels.
-  std::int64_t fetched_each(std::int64_t panels) const {
-    return (panels * kAmxDwords + blocks_ - 1) / blocks_;
-  }
+  /// How many of them with every sixteen steps of panels that have so many lines for these.
+  std::int64_t fetched_each(std::int64_t lines) const { return (lines + blocks_ - 1) / blocks_; }
 
   /// visit(block) for all.
   template <class Visit>
@@ -250,45 +266,72 @@ class AmxBlockOrder {
   std::int64_t blocks_;
 };
 
-template <class Tiles>
+// Panels that blocks read where they lie.
+class AmxStoredPanels {
+ public:
+  explicit AmxStoredPanels(const GemmArgs& g) : g_(g) {}
+
+  /// The product as blocks take it.
+  const GemmArgs& product() const { return g_; }
+  /// NV panels from this one on, until the next call.
+  template <int NV>
+  const std::uint32_t* take(std::int64_t panel) const {
+    return g_.weights + panel * g_.steps * kPanelColumns;
+  }
+  /// What a block fetches meanwhile, and how many lines with every sixteen steps.
+  template <int NV>
+  const std::uint32_t* fetched(const AmxBlockOrder& order, std::int64_t panel,
+                               std::int64_t block) const {
+    return take<NV>(panel) + order.fetched_from(block, NV * g_.steps) * kPanelColumns;
+  }
+  template <int NV>
+  int fetched_each(const AmxBlockOrder& order) const {
+    return static_cast<int>(order.fetched_each(NV * kAmxDwords));
+  }
+
+ private:
+  const GemmArgs& g_;
+};
+
+template <class Tiles, class Panels>
 class AmxGemm {
  public:
   explicit AmxGemm(const GemmArgs& g)
-      : g_(g), order_(g.rows, num_row_blocks(g.rows, kAmxBlockRows)) {}
+      : panels_(g), g_(panels_.product()), order_(g.rows, num_row_blocks(g.rows, kAmxBlockRows)) {}
 
   void run() {
     std::int64_t panel = g_.panel_begin;
-    for (; panel + 2 <= g_.panel_end; panel += 2) over_blocks<2>(panel);
+    for (; panel + kAmxPanels <= g_.panel_end; panel += kAmxPanels) over_blocks<kAmxPanels>(panel);
     if (panel < g_.panel_end) over_blocks<1>(panel);
   }
 
  private:
   template <int NV>
   void over_blocks(std::int64_t panel) {
-    const auto lines_each = static_cast<int>(order_.fetched_each(NV));
-    const std::uint32_t* const own = g_.weights + panel * g_.steps * kPanelColumns;
+    const int lines_each = panels_.template fetched_each<NV>(order_);
+    const std::uint32_t* const weights = panels_.template take<NV>(panel);
     order_.each(panel / 2 % 2 == 0, [&](std::int64_t b) {
       const AmxOutput out{
           .gemm = &g_, .first_row = order_.begin(b), .rows = order_.size(b), .first_panel = panel};
-      const std::uint32_t* const next = own + order_.fetched_from(b, NV * g_.steps) * kPanelColumns;
+      const std::uint32_t* const next = panels_.template fetched<NV>(order_, panel, b);
       if (out.rows > kAmxRows) {
-        run_block<2, NV>(out, next, lines_each);
+        block_of<2, NV>(out, weights).run(next, lines_each);
       } else {
-        run_block<1, NV>(out, next, lines_each);
+        block_of<1, NV>(out, weights).run(next, lines_each);
       }
     });
   }
 
   template <int RT, int NV>
-  void run_block(const AmxOutput& out, const std::uint32_t* next_lines, int lines_each) {
-    using Block = AmxBlock<Tiles, RT, NV>;
+  AmxBlock<Tiles, RT, NV> block_of(const AmxOutput& out, const std::uint32_t* weights) {
     const int shape = out.rows * 2 + NV;
-    if (shape != shape_) Block::configure(tiles_, out.rows);
+    if (shape != shape_) AmxBlock<Tiles, RT, NV>::configure(tiles_, out.rows);
     shape_ = shape;
-    Block(tiles_, out).run(next_lines, lines_each);
+    return {tiles_, out, weights};
   }
 
   Tiles tiles_;
+  Panels panels_;
   const GemmArgs& g_;
   AmxBlockOrder order_;
   int shape_ = 0;
@@ -296,7 +339,7 @@ class AmxGemm {
 
 template <class Tiles>
 void amx_gemm(const GemmArgs& g) {
-  AmxGemm<Tiles>(g).run();
+  AmxGemm<Tiles, AmxStoredPanels>(g).run();
 }
 
 }  // namespace

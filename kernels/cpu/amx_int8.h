@@ -244,7 +244,7 @@ class AmxInt8Gemm {
   void run_size(const AmxInt8Blocks& blocks, int rows) {
     if (rows != shape_) kStreams.configure[rows](tiles_);
     shape_ = rows;
-    kStreams.run[rows](tiles_, blocks, order_.fetched_each(1));
+    kStreams.run[rows](tiles_, blocks, order_.fetched_each(kAmxDwords));
   }
 
   // By rows, [1, kAmxRows].

@@ -43,6 +43,14 @@ CpuProducts::CpuProducts(DType compute_dtype, ThreadPool& pool, const KernelTabl
 
 void CpuProducts::make_room_for(const PackedMatrix& matrix) {
   inputs_.make_room_for(matrix);
+  const ProductKernels& kernels = inputs_.kernels_for(matrix);
+  const std::int64_t dwords =
+      kernels.expanded_panels * kPanelColumns * matrix.row_dwords(kernels.dwords_per_step);
+  const std::size_t bytes = arena_bytes(static_cast<std::size_t>(dwords) * sizeof(std::uint32_t));
+  if (bytes > expanded_bytes_) {
+    expanded_bytes_ = bytes;
+    expanded_ = Buffer(bytes * static_cast<std::size_t>(pool_.num_threads()));
+  }
 }
 
 void CpuProducts::reserve() {
@@ -131,6 +139,7 @@ void CpuProducts::over_panels(const Panels& panels, const GemmArgs& whole, const
     GemmArgs part = whole;
     part.panel_begin = take_group(thread) * group;
     part.panel_end = std::min(panels.count, part.panel_begin + group);
+    part.expanded = expanded_of(thread);
     work(thread, part);
   });
 }
@@ -235,6 +244,11 @@ void CpuProducts::activate_packed(const TensorView& out, const PackedMatrix& mat
     inputs_.pack_columns(out.data, *end.reader, whole.rows,
                          {.values = activated.out, .first = first, .count = cols});
   });
+}
+
+std::uint32_t* CpuProducts::expanded_of(std::int64_t thread) {
+  return reinterpret_cast<std::uint32_t*>(expanded_.data() +
+                                          static_cast<std::size_t>(thread) * expanded_bytes_);
 }
 
 float* CpuProducts::scratch_of(std::int64_t thread) {

@@ -87,13 +87,16 @@ class CpuProducts {
   void activate_packed(const TensorView& out, const PackedMatrix& matrix, const GemmArgs& whole,
                        const ActivatedEnd& end);
   float* scratch_of(std::int64_t thread);
+  std::uint32_t* expanded_of(std::int64_t thread);
 
   ThreadPool& pool_;
   const KernelTable& kernels_;
   InputPacker inputs_;
-  std::vector<GroupRun> runs_;   // by thread: of the product in progress
-  Buffer scratch_;               // by thread, of the task in progress
-  std::vector<BestLogit> best_;  // by thread: of all its tasks, by row
+  std::vector<GroupRun> runs_;      // by thread: of the product in progress
+  Buffer scratch_;                  // by thread, of the task in progress
+  std::size_t expanded_bytes_ = 0;  // of a thread
+  Buffer expanded_;                 // by thread: panels of weights that are expanded
+  std::vector<BestLogit> best_;     // by thread: of all its tasks, by row
 };
 
 }  // namespace headrace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/ceil_div.h"
 #include "kernels/numeric.h"
 #include "kernels/op_checks.h"
 #include "kernels/read_element.h"
@@ -59,6 +60,18 @@ std::vector<std::int32_t> first_steps(const std::vector<IntegerUnit>& units,
   return steps;
 }
 
+// The slices where each is filled up to whole pieces that are expanded, in dwords of two elements.
+std::vector<Segment> expanded_segments(std::vector<Segment> slices) {
+  constexpr int kPieceDwords = kExpandedElements / 2;
+  std::int32_t begin = 0;
+  for (Segment& slice : slices) {
+    slice.begin = begin;
+    slice.end = begin + ceil_div(slice.num_elements, kExpandedElements) * kPieceDwords;
+    begin = slice.end;
+  }
+  return slices;
+}
+
 }  // namespace
 
 IntegerMatrix::IntegerMatrix(const MatrixSpec& spec, bool signed_int8, ThreadPool& pool)
@@ -66,7 +79,8 @@ IntegerMatrix::IntegerMatrix(const MatrixSpec& spec, bool signed_int8, ThreadPoo
       quantization_(spec.quantization),
       int8_offsets_(signed_int8 ? 0 : kInt8Offsets),
       units_(integer_units(spec.tree.bounds, spec.quantization)),
-      first_steps_(first_steps(units_, segments(), group_of(spec.quantization))) {
+      first_steps_(first_steps(units_, segments(), group_of(spec.quantization))),
+      expanded_segments_(expanded_segments(segments())) {
   const std::size_t count = units_.size() * static_cast<std::size_t>(stride());
   if (int4()) {
     scales16_.resize(count);
@@ -157,6 +171,7 @@ void IntegerMatrix::describe_columns(GemmArgs& args) const {
   args.column_scales16 = scales16_.data();
   args.column_zeros = zeros_.data();
   args.column_stride = stride();
+  args.expanded_segments = expanded_segments_.data();
 }
 
 }  // namespace headrace

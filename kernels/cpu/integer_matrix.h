@@ -42,6 +42,7 @@ class IntegerMatrix final : public PackedMatrix {
   std::vector<float> scales_;              // [units, stride], of int8
   std::vector<std::uint16_t> scales16_;    // the same, float16, of int4
   std::vector<std::uint8_t> zeros_;        // [units, stride], of int4
+  std::vector<Segment> expanded_segments_;
 };
 
 }  // namespace headrace

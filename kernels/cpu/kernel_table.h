@@ -83,12 +83,17 @@ struct GemmArgs {
   const std::uint16_t* column_scales16 = nullptr;
   const std::uint8_t* column_zeros = nullptr;
   std::int64_t column_stride = 0;
+  // Where the kernel expands weights (ProductKernels::expanded_panels): the thread's room for them,
+  // and the slices as they lie there, in dwords of two elements.
+  std::uint32_t* expanded = nullptr;
+  const Segment* expanded_segments = nullptr;
 };
 
 /// How the products with one kind of weights are taken.
 struct ProductKernels {
   int tile_rows = 0;        // rows of a full register tile
   int dwords_per_step = 0;  // of a packed row: 2 where operands are expanded
+  int expanded_panels = 0;  // of the weights, that become elements of the compute type at a time
   void (*pack)(const PackArgs&) = nullptr;
   void (*gemm)(const GemmArgs&) = nullptr;
 };
@@ -199,6 +204,9 @@ constexpr int elements_per_dword(Quantization quantization, DType compute_dtype)
   if (quantization == Quantization::kInt4) return 8;
   return compute_dtype == DType::kBFloat16 ? 2 : 1;
 }
+
+/// Elements that integers of weights become at a time, from the beginning of each slice on.
+inline constexpr int kExpandedElements = kInt4Group;
 
 /// Slices of integers are filled up to multiples of this many elements, so that a register of
 /// inputs falls into one cache line of packed rows.

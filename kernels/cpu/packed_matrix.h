@@ -42,7 +42,7 @@ class PackedMatrix : public Matrix {
   /// Groups of a row of inputs that have a scale each; none where inputs are not quantised.
   virtual std::int64_t num_input_groups() const { return 0; }
 
-  /// Scales of the columns, where there are any.
+  /// What integers have beside their panels: scales of the columns, and how they are expanded.
   virtual void describe_columns(GemmArgs& args) const = 0;
 
  protected:

@@ -14,9 +14,6 @@
 namespace headrace {
 namespace {
 
-// Elements that become floats at a time.
-inline constexpr int kExpandedElements = kInt4Group;
-
 // Where a dword has its elements, unsigned: IntegerMatrix says how.
 template <Quantization W>
 struct ElementBits {

@@ -366,8 +366,15 @@ class ReferenceOps final : public Ops {
     if (weights.quantizes_inputs()) {
       return quantized_inner_product(inputs, row, weights.tree(), weights.quantization());
     }
+    const bool tiles = dtype_ == DType::kBFloat16 && order_ == SumOrder::kTiles;
+    if (tiles && weights.quantization() == Quantization::kInt4) {
+      std::vector<float> rounded(static_cast<std::size_t>(weights.k()));
+      weights.copy_row(rounded.data(), c);
+      for (float& weight : rounded) weight = round_to_bf16(weight);
+      return inner_product(inputs.values, rounded.data(), weights.tree(), {dtype_, order_});
+    }
     return weight_only_inner_product(inputs.values, row, weights.tree(),
-                                     {weights.quantization(), {dtype_, SumOrder::kChain}});
+                                     {weights.quantization(), {dtype_, order_}});
   }
 
   DType dtype_;

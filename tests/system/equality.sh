@@ -88,10 +88,12 @@ variant stages-and-shards 4 --threads 1 -pp 2 -tp 2 --max-num-batched-tokens 9
 cmp -s "$work/int8-weights.jsonl" "$work/int4.jsonl" && fail "int4 is int8"
 
 # Instruction sets share their bits, but for AMX and what emulates it; the reference backend adds as either does.
-for type in bfloat16 int8 int4; do
+for type in bfloat16 int8 int4 w8a16 w4a16; do
   options=(--dtype bfloat16)
   [ $type != int8 ] || options=(--quantization int8 --kv-cache-dtype int8)
   [ $type != int4 ] || options=(--quantization int4)
+  [ $type != w8a16 ] || options=(--quantization int8 --quantized-inputs none)
+  [ $type != w4a16 ] || options=(--quantization int4 --quantized-inputs none)
   start_with no_amx $type-no-amx "${options[@]}"
   variant avx2 1 --isa avx2 --threads 1
   [ -n "${MODEL:-}" ] || variant_of_reference no-amx --isa no_amx
